@@ -32,6 +32,7 @@ STORIES = (
     "docs/from-coiled-benchmarks.md",
     "docs/from-nightly-runner.md",
     "docs/from-pytest-benchmark.md",
+    "docs/from-asv.md",
     "docs/comparison.md",
     "docs/study.md",
     "docs/regressions.md",
@@ -46,7 +47,7 @@ WITH_OTHER_PLUGINS = ("docs/from-pytest-benchmark.md",)
 """Pages about plugins that the tests switch off everywhere else."""
 PAGES = ("docs/matrix.md", "docs/matrix-keys.md", "docs/fixtures.md", "README.md", *STORIES)
 FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
+TITLE = re.compile(r"# (?P<name>[\w./-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.
 DIFFERS = {
     re.compile(r"(?<=s) \(\d+:\d\d:\d\d\)"): "",  # pytest says so from a minute on
@@ -139,6 +140,7 @@ def lay_out(page: str, folder: Path) -> None:
     names = [example.name for example in files(page)]
     assert len(names) == len(set(names)), f"{page} has two examples of one name"
     for example in files(page):
+        (folder / example.name).parent.mkdir(exist_ok=True)
         (folder / example.name).write_text(example.text)
 
 

@@ -13,7 +13,7 @@ from curator_bench.files.folder_handles import NotUsable, open_folder
 from curator_bench.values import Plan
 
 LARGE = ("logs", "scratch", "ray_cluster", "artifacts")
-_RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
+_RESULT_FILES = ("params.json", "metrics.json", "samples.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
 PENDING = ".results.json.pending"
 """results.json before it is renamed into place."""

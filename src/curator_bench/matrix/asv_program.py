@@ -92,7 +92,7 @@ def _run(suite: str, name: str, values: list[str], results: str) -> int:
         found = [_result(suite, wanted, folder) for _ in range(getattr(benchmark, "rounds", 1))]
         why = _why_skipped(folder)
     if any(isinstance(one, float) and math.isnan(one) for one in found):
-        print(why or "skipped: asv has no result for these parameters")
+        sys.stdout.write((why or "asv has no result for these parameters") + "\n")
         return SKIPPED
     metrics, samples = _metrics(benchmark, found)
     params = dict(zip(benchmark.param_names, values))
