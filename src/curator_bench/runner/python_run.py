@@ -120,6 +120,16 @@ class PythonRun:
             self._set("cluster_id", cluster.node_id or None)
             self._set("cluster_details_url", cluster.dashboard_url or None)
 
+    def note_cluster_facts(self, name: str | None, cluster_id: str | int | None, url: str | None) -> None:
+        """Note facts of a cluster that is not ours."""
+        self._set("cluster_name", name)
+        self._set("cluster_id", None if cluster_id is None else str(cluster_id))
+        self._set("cluster_details_url", url)
+
+    def note_artifact(self, column: str, place: str) -> None:
+        """Note the place of a file that was made of the run, in a column for it."""
+        self._set(column, place)
+
     @property
     def origin(self) -> tuple[EntryKey, Definition | None]:
         """The entry's key in the history, and its definition."""
