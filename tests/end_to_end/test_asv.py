@@ -92,7 +92,7 @@ def test_a_suite_runs_as_it_is(project: Project) -> None:
     assert found[timed, "time_s_n"] == 6
     assert 0 < found[timed, "time_s_min"] <= found[timed, "time_s"] <= found[timed, "time_s_max"] < 1
     assert found["sorts.timeraw_import", "time_s_n"] == 2
-    assert found["sorts.Cached.track_size", "track_rows"] == 7
+    assert found["sorts.Cached.track_size", "value"] == 7
     assert found["sorts.Cached.peakmem_list", "peakmem_bytes"] > 1_000_000
     samples = ask(
         f"select value from sample s join test_run r on r.id = run where r.name = {timed!r} and metric = 'time_s'"

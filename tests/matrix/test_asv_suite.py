@@ -155,11 +155,11 @@ def test_a_list_is_kept_until_the_suite_changes(tmp_path: Path) -> None:
 
 
 def test_odd_names_and_values_of_parameters_become_axes(tmp_path: Path) -> None:
-    params = (("'a'", '"b\'s"', "''"), ("'1'", "1"), ("<lambda>", "x[0]"))
+    params = (("'a'", '"b\'s"', "''"), ("'1'", "1"), ("<class 'int'>", "x[0]"))
     one = Benchmark("mod.time_x", ("f(x)", "how much", "name"), params)
     (block,) = suites.blocks_of(Block(), tmp_path / "perf", [one], HERE)
     axes = {name: list(values) for name, values in block["matrix"].items()}
-    assert axes == {"f_x": ["a", "b's", "''"], "how_much": ["'1'", "1"], "name": ["<lambda>", "x[0]"]}
+    assert axes == {"f_x": ["a", '"b\'s"', "''"], "how_much": ["'1'", "1"], "name": ["int", "x[0]"]}
     assert block["args"] == "mod.time_x {f_x.value} {how_much.value} {name.value}"
     assert [fields["value"] for fields in block["matrix"]["f_x"].values()] == list(params[0])
     (block,) = suites.blocks_of(Block(), tmp_path / "perf", [Benchmark("t", ("1 2", "a", "a"), params)], HERE)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -27,9 +26,9 @@ _WHY = ".why"
 """Ending of the file beside a result, with the reason why there is none."""
 _SKIPPED = "asv: skipped: "
 _RESULTS = "--benchmark-results-path"
-_NAMES = {"time": "time_s", "memory": "mem_bytes", "peakmemory": "peakmem_bytes"}
+_NAMES = {"time": "time_s", "memory": "size_bytes", "peakmemory": "peakmem_bytes"}
 """The metric of each kind of benchmark."""
-_UNITS = {"unit": "track", "": "track", "seconds": "track_s", "bytes": "track_bytes"}
+_UNITS = {"seconds": "time_s", "bytes": "size_bytes"}
 """The metric of a value that a benchmark tracks, by its unit."""
 
 
@@ -139,7 +138,7 @@ def _in_a_process(words: list[str], folder: str) -> None:
 
 
 def _metrics(benchmark: Any, found: list[Any]) -> tuple[dict[str, Any], dict[str, list[float]]]:
-    name = _NAMES.get(benchmark.type) or _tracked(str(benchmark.unit))
+    name = _NAMES.get(benchmark.type) or _UNITS.get(benchmark.unit, "value")
     if not isinstance(found[0], dict) or "samples" not in found[0]:
         return {name: found[0]}, {}
     samples = [sample for one in found for sample in one["samples"]]
@@ -147,10 +146,6 @@ def _metrics(benchmark: Any, found: list[Any]) -> tuple[dict[str, Any], dict[str
     spread["std"] = statistics.stdev(samples) if len(samples) > 1 else 0.0
     beside = {f"{name}_{ending}": value for ending, value in spread.items()}
     return {name: statistics.median(samples), **beside}, {name: samples}
-
-
-def _tracked(unit: str) -> str:
-    return _UNITS.get(unit) or "track_" + re.sub(r"\W+", "_", unit).strip("_")
 
 
 def _write(folder: str, name: str, document: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ _LISTED_WITHIN_S = 300
 _MOST_BENCHMARKS = 20_000
 _SHOWN = 8
 _BENCHMARK_DIR = re.compile(r'^\s*"benchmark_dir"\s*:\s*"([^"]+)"', re.MULTILINE)
-_QUOTED = re.compile(r"'([^'\\]+)'|\"([^\"\\]+)\"")
+_TEXT = re.compile(r"u?'(.*)'|<class '(.+)'>")
 _PER_RUN_S = 60.0
 """Time beside the measurements that a benchmark's own `timeout` is for: starting Python, importing its module."""
 
@@ -200,8 +200,8 @@ def _axis_name(name: str, number: int, taken: Mapping[str, object]) -> str:
 
 
 def _texts(values: Sequence[str]) -> Sequence[str]:
-    """Return the values as people write them: texts without quotes, unless two would then be the same."""
-    plain = [match[1] or match[2] if (match := _QUOTED.fullmatch(value)) else value for value in values]
+    """Return the values as asv shows them: texts and classes without quotes, unless two would then be the same."""
+    plain = [(match[1] or match[2] or value) if (match := _TEXT.fullmatch(value)) else value for value in values]
     return plain if len(set(plain)) == len(plain) else values
 
 
