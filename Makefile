@@ -4,7 +4,7 @@
 VENV := .venv
 PYTHON_HERE := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-EXTRAS := dev,xdist,data,postgres,report,mlflow,wandb,gdrive,s3,fleet,profile
+EXTRAS := dev,xdist,data,postgres,report,mlflow,wandb,gdrive,s3,fleet,profile,asv,dask
 
 # NeMo Curator has an environment of its own. Its torch is named by version where that is a build for the CPU; elsewhere name
 # another in TORCH: what is not built for the CPU drags in gigabytes of CUDA libraries.

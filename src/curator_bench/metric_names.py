@@ -9,14 +9,22 @@ from curator_bench.values import MACHINE
 SPREAD = ("min", "max", "std", "n")
 """Endings of metrics that show the spread of another metric's repeats."""
 BOOKKEEPING = frozenset(["exit_code"])
+_OF_ROUNDS = frozenset(
+    [
+        *("min_s", "max_s", "mean_s", "stddev_s", "iqr_s", "q1_s", "q3_s", "total_s"),
+        *("ops_per_sec", "rounds", "iterations"),
+    ]
+)
+"""Further statistics of pytest-benchmark's rounds, beside `median_s`."""
 
 
 def is_secondary(name: str, metrics: Container[str]) -> bool:
-    """True for bookkeeping and what the machine did, and for the spread of repeats or tasks that have a metric."""
+    """True for bookkeeping and what the machine did, and for the spread of repeats, rounds or tasks with a metric."""
     base, _, ending = name.rpartition("_")
     is_spread = ending in SPREAD and all(each in metrics for each in (base, f"{base}_min", f"{base}_max"))
     is_of_tasks = ending == "std" and f"{base}_mean" in metrics
-    return is_spread or is_of_tasks or name in BOOKKEEPING or name.startswith(MACHINE)
+    is_of_rounds = name in _OF_ROUNDS and "median_s" in metrics and "rounds" in metrics
+    return is_spread or is_of_tasks or is_of_rounds or name in BOOKKEEPING or name.startswith(MACHINE)
 
 
 def in_order(names: Iterable[str], first: Sequence[str]) -> list[str]:

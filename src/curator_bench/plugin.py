@@ -56,6 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "ray_cluster(num_cpus=…, num_gpus=…, …): the size of the cluster that fixtures start"
     )
+    config.addinivalue_line(
+        "markers",
+        "dask_cluster(n_workers=…, threads_per_worker=…, …): the size of the Dask cluster that fixtures start",
+    )
     config.pluginmanager.register(fixtures, "curator_bench_fixtures")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from curator_bench.values import MACHINE, SUCCESS_METRIC, Repeat, Scalar, Stage, StageKind, means_success
 
+_MOST_SAMPLES = 100
 _COUNTS = frozenset(["count", "times_missing", "waits_missing", "bytes_in", "bytes_out", "retries", "failures"])
 _FIGURES = tuple(field.name for field in fields(Stage) if field.name not in ("name", "kind", "parts"))
 
@@ -39,6 +40,12 @@ def combine(repeats: Sequence[Repeat]) -> dict[str, Scalar]:
         else:
             combined[name] = all(values) if all(isinstance(value, bool) for value in values) else values[-1]
     return combined | {name: value for name, value in spreads.items() if name not in combined}
+
+
+def thinned(samples: Sequence[float]) -> tuple[float, ...]:
+    """Return at most 100 samples, evenly spread in time: a function of a microsecond has 100,000."""
+    count = min(len(samples), _MOST_SAMPLES)
+    return tuple(samples[number * len(samples) // count] for number in range(count))
 
 
 def _median(numbers: Sequence[float]) -> float:

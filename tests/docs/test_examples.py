@@ -31,6 +31,8 @@ STORIES = (
     "docs/from-nemo-curator.md",
     "docs/from-coiled-benchmarks.md",
     "docs/from-nightly-runner.md",
+    "docs/from-pytest-benchmark.md",
+    "docs/from-asv.md",
     "docs/comparison.md",
     "docs/study.md",
     "docs/regressions.md",
@@ -41,9 +43,11 @@ STORIES = (
 """Pages whose commands build upon each other, in one folder; those of the others stand alone."""
 IN_A_CLONE = {"docs/docker.md": "ci", "docs/suites.md": "benchmarks"}
 """What of this repository the commands of a page are about."""
+WITH_OTHER_PLUGINS = ("docs/from-pytest-benchmark.md",)
+"""Pages about plugins that the tests switch off everywhere else."""
 PAGES = ("docs/matrix.md", "docs/matrix-keys.md", "docs/fixtures.md", "README.md", *STORIES)
 FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TITLE = re.compile(r"# (?P<name>[\w.-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
+TITLE = re.compile(r"# (?P<name>[\w./-]+)(?:, laid over (?P<base>[\w.-]+))?\n")
 # What differs from machine to machine and from run to run, and what is compared instead.
 DIFFERS = {
     re.compile(r"(?<=s) \(\d+:\d\d:\d\d\)"): "",  # pytest says so from a minute on
@@ -136,6 +140,7 @@ def lay_out(page: str, folder: Path) -> None:
     names = [example.name for example in files(page)]
     assert len(names) == len(set(names)), f"{page} has two examples of one name"
     for example in files(page):
+        (folder / example.name).parent.mkdir(exist_ok=True)
         (folder / example.name).write_text(example.text)
 
 
@@ -165,9 +170,9 @@ def test_sinks_of_examples_have_no_mistakes_once_their_variables_are_set(
     check(load(LoadRequest(files=(folder / example.name,), working_dir=folder, variables=variables)))
 
 
-def shell_environment(folder: Path) -> dict[str, str]:
+def shell_environment(page: str) -> dict[str, str]:
     """A plain terminal of 88 columns in which `pytest`, `python` and `curator-bench` are those that run this test."""
-    names = ("HOME", "LANG", "PYTHONPATH", "TMPDIR", "PYTEST_ADDOPTS")
+    names = ("HOME", "LANG", "PYTHONPATH", "TMPDIR", *([] if page in WITH_OTHER_PLUGINS else ["PYTEST_ADDOPTS"]))
     kept = {name: value for name, value in os.environ.items() if name in names}
     of_machine = {"CURATOR_BENCH_DISTURBED": "count"}  # or what runs beside a test would be among the output
     return kept | of_machine | {"PATH": f"{warm.programs()}:{os.environ['PATH']}", "COLUMNS": "88"}
@@ -183,14 +188,14 @@ def as_on_the_page(text: str, folder: Path) -> str:
 @pytest.mark.parametrize(("page", "command", "output"), COMMANDS, ids=[command[1] for command in COMMANDS])
 def test_every_command_prints_what_the_docs_say(page: str, command: str, output: str, folder: Path) -> None:
     lay_out(page, folder)
-    check_command(command, output, folder, shell_environment(folder))
+    check_command(command, output, folder, shell_environment(page))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", STORIES)
 def test_every_command_of_a_story_prints_what_the_docs_say(page: str, folder: Path) -> None:
     lay_out(page, folder)
-    environment = shell_environment(folder)
+    environment = shell_environment(page)
     for command, output in commands(page):
         check_command(command, output, folder, environment)
 

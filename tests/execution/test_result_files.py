@@ -136,6 +136,16 @@ def test_nan_and_infinity_are_kept_as_floats(tmp_path: Path) -> None:
     assert (found.problem, found.warnings) == ("", ())
 
 
+def test_samples_are_numbers_of_a_metric_and_at_most_100(tmp_path: Path) -> None:
+    written = {"time_s": list(range(1000)), "few": [1.5, 2], "texts": ["a"], "flags": [True], "one": 3, "other": [1]}
+    (tmp_path / "samples.json").write_text(json.dumps(written))
+    found = read_metrics(tmp_path, json.dumps({"time_s": 500, "few": 1, "texts": 1, "flags": 1, "one": 1}))
+    assert found.samples == {"time_s": tuple(range(0, 1000, 10)), "few": (1.5, 2)}
+    assert (found.problem, found.warnings) == ("", read_metrics(tmp_path, "{}").warnings)
+    (tmp_path / "samples.json").write_text("broken")
+    assert read_metrics(tmp_path, '{"time_s": 1}').samples == {}
+
+
 def test_nested_values_get_dotted_names(tmp_path: Path) -> None:
     found = read_metrics(tmp_path, '{"a": {"b": {"c": 1}, "d": [2, {"e": 3}, [4]]}, "f": {}, "g": []}')
     assert found.metrics == {"a.b.c": 1, "a.d.0": 2, "a.d.1.e": 3, "a.d.2.0": 4}

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from curator_bench.measure.processes import Mark, ProcessId
-from curator_bench.values import RaySettings
+from curator_bench.values import DaskSettings, RaySettings
 
 DEFAULT_START_TIMEOUT_S = 60.0
 
@@ -39,13 +39,15 @@ class ClusterRequest:
     start_timeout_s: float = DEFAULT_START_TIMEOUT_S
     address_came_from: str = "ray: address:"
     """The option that gave the address of the user's cluster, for messages."""
+    dask: DaskSettings | None = None
+    """The Dask cluster that is asked for, instead of one of Ray; `settings` then says nothing."""
     provider: str = ""
     """The name of a provider that others bring; empty for ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray cluster that is ready for a driver."""
+    """A Ray cluster that is ready for a driver, or a Dask cluster that is ready for a client."""
 
     address: str
     env: Mapping[str, str] = field(repr=False)
@@ -65,6 +67,8 @@ class Cluster:
     node_id: str = ""
     ray_version: str = ""
     dashboard_url: str = ""
+    handle: Any = field(default=None, repr=False, compare=False)
+    """For a Dask cluster, the object of its library, which a client connects to; None to use the address."""
 
     @property
     def token(self) -> str:

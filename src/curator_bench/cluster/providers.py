@@ -10,7 +10,7 @@ from curator_bench import extensions
 from curator_bench.cluster.model import Cluster, ClusterProvider, ClusterRequest
 from curator_bench.errors import BenchError, ClusterError
 
-_LOCAL, _REUSED, _ATTACHED = "<local>", "<reused>", "<attached>"
+_LOCAL, _REUSED, _ATTACHED, _DASK = "<local>", "<reused>", "<attached>", "<dask>"
 """Keys of our own providers; no entry point or module has such a name."""
 
 
@@ -44,6 +44,10 @@ class Clusters:
             from curator_bench.cluster.local import LocalCluster
 
             return LocalCluster()
+        if name == _DASK:
+            from curator_bench.cluster.dask_local import DaskLocalCluster
+
+            return DaskLocalCluster()
         return _CustomProvider(name, Path(folder or "."))
 
     @contextmanager
@@ -66,6 +70,8 @@ def _key(request: ClusterRequest) -> tuple[str, str]:
     """Name of the provider, with the folder that its file is looked for in."""
     if request.provider:
         return request.provider, request.working_dir or "." if ".py:" in request.provider else ""
+    if request.dask is not None:
+        return _DASK, ""
     if request.settings.address:
         return _ATTACHED, ""
     return (_REUSED if request.settings.reuse else _LOCAL), ""

@@ -311,6 +311,7 @@ class Attempt:
             params=last.params if last else {},
             metrics=combine(self._repeats) if self._repeats else {},
             repeats=tuple(self._repeats),
+            samples=last.samples if last and len(self._repeats) == 1 else {},
             stages=combine_stages(self._stages) if self._stages else (),
             profiles=last.profiles if last else (),
             attempt=plan.attempt,

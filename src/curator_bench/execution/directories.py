@@ -14,7 +14,7 @@ from curator_bench.values import Plan
 
 ARTIFACTS = "artifacts"
 LARGE = ("logs", "scratch", "ray_cluster", ARTIFACTS)
-_RESULT_FILES = ("params.json", "metrics.json", "tasks.pkl")
+_RESULT_FILES = ("params.json", "metrics.json", "samples.json", "tasks.pkl")
 _SAMPLES = ("gpustats.csv", "memory.csv")
 PENDING = ".results.json.pending"
 """results.json before it is renamed into place."""

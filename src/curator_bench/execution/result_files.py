@@ -1,4 +1,4 @@
-"""Read a script's result files: params.json, metrics.json and tasks.pkl.
+"""Read a script's result files: params.json, metrics.json, samples.json and tasks.pkl.
 
 Each file has a defined outcome, whatever it contains: values, a warning, or (metrics.json only) a problem that makes
 the run `crashed`. Judging the numbers is left to others.
@@ -22,6 +22,7 @@ from curator_bench.execution.untrusted_files import (
     read_json_object,
     some_of,
 )
+from curator_bench.repeats import thinned
 from curator_bench.values import Scalar, Stage
 
 MOST_METRICS = 10_000
@@ -45,10 +46,11 @@ class ResultFiles:
     warnings: tuple[str, ...] = ()
     problem: str = ""
     stages: tuple[Stage, ...] = ()
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def read_result_files(folder: Path, *, python: str, env: Mapping[str, str], below: Path | None = None) -> ResultFiles:
-    """Read the three files of one execution.
+    """Read the files of one execution.
 
     `python` and `env` are the script's, for the child that opens tasks.pkl. No link is followed from the folder `below`
     on; by default the files' own folder.
@@ -66,6 +68,7 @@ def read_result_files(folder: Path, *, python: str, env: Mapping[str, str], belo
         warnings=(*params_warnings, *metrics_warnings, *task_warnings),
         problem=problem,
         stages=stages,
+        samples=_read_samples(folder / "samples.json", below, metrics),
     )
 
 
@@ -87,6 +90,19 @@ def _read_metrics(path: Path, below: Path | None) -> tuple[dict[str, Scalar], tu
     flat = FlatMetrics()
     flat.add_all(content.fields)
     return flat.metrics, _about(path, [*content.warnings, *flat.warnings()]), ""
+
+
+def _read_samples(path: Path, below: Path | None, metrics: Mapping[str, Scalar]) -> dict[str, tuple[float, ...]]:
+    """Read lists of numbers by the metric that they are samples of. Anything else is no sample."""
+    try:
+        found = read_json_object(path, most_bytes=_MOST_METRICS_BYTES, below=below).fields
+    except Unusable:
+        return {}
+    return {name: thinned(values) for name, values in found.items() if name in metrics and _are_numbers(values)}
+
+
+def _are_numbers(values: object) -> bool:
+    return isinstance(values, list) and all(type(value) in (int, float) for value in values)
 
 
 def _read_tasks(

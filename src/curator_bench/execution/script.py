@@ -65,6 +65,7 @@ class Execution:
     cause: Cause | None = None
     stages: tuple[Stage, ...] = ()
     profiles: tuple[Profile, ...] = ()
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def command_words(plan: Plan, directories: Directories) -> tuple[list[str], Path]:
@@ -156,6 +157,7 @@ def execute(plan: Plan, directories: Directories, shared: Shared, *, is_profiled
         cause=cause,
         stages=in_bounds((*measured.stages(), *found.stages, *named)),
         profiles=profiles,
+        samples=found.samples,
     )
 
 
@@ -321,6 +323,9 @@ def _verdict(
         return Verdict.ERROR, ended_under("the script", cluster), Cause.CLUSTER
     if ended.exit_code == 0 and not found.problem:
         return Verdict.PASSED, "", None
+    if plan.skip_code is not None and ended.exit_code == plan.skip_code:
+        said = tail(directories.log, 1, below=directories.large_below)
+        return Verdict.SKIPPED, said[0] if said else "the script says that it cannot run here", None
     if ended.exit_code is None:
         return Verdict.TIMEOUT, f"stopped at timeout_s = {plan.timeout_s:g} s", None
     if shutil.disk_usage(directories.top).free < _FULL_DISK_BYTES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from curator_bench.errors import Mistake
 from curator_bench.importing.found_runs import (
@@ -30,7 +30,16 @@ _METRICS = {
     "rounds": "rounds",
     "iterations": "iterations",
 }
+ROUND = "median_s"
+"""The metric that each round is a sample of. The others are further statistics of the same rounds."""
 _NO_COMMIT = ("unversioned", "unknown")
+
+
+class Figures(NamedTuple):
+    """Metrics and parameters of a benchmark."""
+
+    metrics: dict[str, Scalar]
+    params: dict[str, Any]
 
 
 def recognizes(document: Mapping[str, Any]) -> bool:
@@ -105,21 +114,27 @@ def _start(
 
 
 def _end(benchmark: Mapping[str, Any], moment: datetime) -> RunEnd:
-    stats, extra = object_in(benchmark, "stats"), object_in(benchmark, "extra_info")
-    metrics: dict[str, Scalar] = {ours: stats[name] for name, ours in _METRICS.items() if is_number(stats.get(name))}
-    metrics |= {name: value for name, value in extra.items() if is_number(value)}
-    params = {**object_in(benchmark, "params"), **{name: value for name, value in extra.items() if name not in metrics}}
-    if benchmark.get("group"):
-        params["group"] = benchmark["group"]
+    stats, figures = object_in(benchmark, "stats"), figures_of(benchmark)
     return RunEnd(
         # The file omits failed tests. A benchmark without figures could not be measured.
         verdict=Verdict.PASSED if stats else Verdict.ERROR,
         end=moment,
         duration=stats.get("total") if is_number(stats.get("total")) else None,
         call_outcome="passed" if stats else "failed",
-        metrics=metrics,
-        params=params,
+        metrics=figures.metrics,
+        params=figures.params,
     )
+
+
+def figures_of(benchmark: Mapping[str, Any]) -> Figures:
+    """Return the statistics and numbers of `extra_info` as metrics; the rest of it, parameters and group as params."""
+    stats, extra = object_in(benchmark, "stats"), object_in(benchmark, "extra_info")
+    metrics: dict[str, Scalar] = {ours: stats[name] for name, ours in _METRICS.items() if is_number(stats.get(name))}
+    metrics |= {name: value for name, value in extra.items() if is_number(value)}
+    params = {**object_in(benchmark, "params"), **{name: value for name, value in extra.items() if name not in metrics}}
+    if benchmark.get("group"):
+        params["group"] = benchmark["group"]
+    return Figures(metrics, params)
 
 
 def _machine_id(machine: Mapping[str, Any]) -> str | None:

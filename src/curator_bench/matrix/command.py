@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from curator_bench.masking import is_secret_option
-from curator_bench.matrix import placeholders
+from curator_bench.matrix import asv_program, asv_suite, placeholders
 from curator_bench.matrix.entry_block import axis_names
 from curator_bench.matrix.variables import Variables
 from curator_bench.values import Dataset, DatasetNeed, DataSetup, Entry, Generate, MatrixFile, SetupNeed
@@ -28,12 +28,17 @@ class Command:
     secrets: frozenset[str]
     problems: tuple[str, ...]
     gpu_check: str | None = None
+    skip_code: int | None = None
+    """Exit code by which the script says that it cannot run here."""
 
 
 def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     """Build the command of one entry in this environment. `problems` lists what keeps it from running."""
     filler = _Filler(entry.file, Variables(variables, entry.secrets), axis_names(entry.axes))
     script, missing = find_script(filler.fill_names(entry.script), entry.script_base_dir, entry.directories)
+    words = entry.args
+    if entry.asv:
+        script, words = str(asv_suite.PROGRAM), (os.path.relpath(entry.asv, entry.file.directory), *words)
     gpu_check: str | None = None
     no_check: tuple[str, ...] = ()
     if entry.gpu_check:
@@ -41,7 +46,7 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
     needs = [dataset for dataset in entry.file.datasets.values() if is_named(dataset, entry)]
     env = {name: filler.fill(value) for name, value in entry.env.items()}
     setups = tuple(_setup(setup, entry.file, filler) for setup in entry.file.data_setups)
-    args = tuple(filler.fill(word) for word in entry.args)
+    args = tuple(filler.fill(word) for word in words)
     datasets = tuple(_need(dataset, entry.file, filler) for dataset in needs)
     commands = (args, *(need.command for need in datasets), *(need.command for need in setups))
     is_secret = filler.variables.is_secret
@@ -57,6 +62,7 @@ def command_of(entry: Entry, variables: Mapping[str, str]) -> Command:
         secrets=frozenset(filler.variables.secrets | by_name | by_option),
         problems=(*entry.problems, *missing, *no_check),
         gpu_check=gpu_check,
+        skip_code=asv_program.SKIPPED if entry.asv else None,
     )
 
 

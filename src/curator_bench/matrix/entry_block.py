@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from curator_bench.errors import Mistake
@@ -14,6 +14,7 @@ from curator_bench.matrix.file_block import DEFAULT_TIMEOUT_S, FileReader
 from curator_bench.matrix.merging import merge
 from curator_bench.matrix.scalars import describe
 from curator_bench.matrix.schema import EntryBlock, FileBlock, RayBlock, RequirementBlock, as_text
+from curator_bench.matrix.suite_block import SuiteReader
 from curator_bench.matrix.tree import Block, Items, Step, Undefined, leaves, place_of, show_path
 from curator_bench.matrix.validation import plain, validated
 from curator_bench.values import BOUNDS, GATES, Entry, MatrixFile, Place, RaySettings, Requirement, Scalar
@@ -41,17 +42,37 @@ class EntriesReader:
         if not isinstance(items, Items):
             self._wrong(self._tree, ("entries",), f"found {describe(items)}, expected a list of entries")
             return
-        self._check_unique(items)
-        for index, (block, place) in enumerate(zip(items, items.places, strict=True)):
-            if isinstance(block, Block):
+        blocks = list(self._blocks(items))
+        self._check_unique(blocks)
+        broken: set[int] = set()
+        for index, block, place in blocks:
+            if index not in broken:
+                known_mistakes = len(self._load.mistakes)
                 yield from self._entry(index, block, place)
-            else:
-                self._wrong(self._tree, ("entries", index), f"found {describe(block)}, expected a mapping")
+                if len(self._load.mistakes) > known_mistakes:
+                    broken.add(index)  # all benchmarks of a suite have the same mistakes
 
-    def _check_unique(self, items: Items) -> None:
-        first: dict[str, Place] = {}
+    def _blocks(self, items: Items) -> Iterator[tuple[int, Block, Place]]:
+        """Yield the blocks with their numbers in the file; a suite of asv as one for each of its benchmarks."""
+
+        def wrong(path: tuple[Step, ...], problem: str) -> None:
+            self._wrong(self._tree, path, problem)
+
+        suites = SuiteReader(self._reader, self._load, wrong, self._file.directory)
         for index, (block, place) in enumerate(zip(items, items.places, strict=True)):
-            name = as_text(block.get("name")) if isinstance(block, Block) else None
+            if not isinstance(block, Block):
+                self._wrong(self._tree, ("entries", index), f"found {describe(block)}, expected a mapping")
+            elif "asv" in block:
+                yield from ((index, one, place) for one in suites.blocks(index, block, place))
+            else:
+                if "bench" in block:
+                    wrong(("entries", index, "bench"), "goes with `asv`, and chooses among its benchmarks")
+                yield index, block, place
+
+    def _check_unique(self, blocks: Sequence[tuple[int, Block, Place]]) -> None:
+        first: dict[str, Place] = {}
+        for index, block, place in blocks:
+            name = as_text(block.get("name"))
             if isinstance(name, str):
                 if name in first:
                     self._wrong(self._tree, ("entries", index), name_is_taken(name, first[name]))
@@ -139,6 +160,7 @@ class EntriesReader:
             place=place,
             file=self._file,
             script=model.script,
+            asv=model.asv or "",
             args=self._split(block, above) if model.args else (),
             axes=choice,
             variant=variant,

@@ -142,7 +142,7 @@ def _add_unmatched(
         if index in matched:
             continue
         path, first = bases[0]
-        if not isinstance(entry, Block) or "script" in entry:
+        if not isinstance(entry, Block) or "script" in entry or "asv" in entry:
             bases[0] = (path, append_entry(first, overlay, index))
         elif entry.get("enabled") is not False and state.everything_read:
             state.mistakes.append(_matches_nothing(entry, index, entries.places[index], bases))

@@ -317,6 +317,14 @@ class EntryBlock(_Model):
     name: Name = Field(description="The entry's name, unique in the session.")
     script: Text = Field(description="The program: absolute, in script_base_dir, beside this file, or in `scripts/`.")
     script_base_dir: Text | None = Field(None, description="Where to look for the script first.")
+    asv: Text | None = Field(
+        None,
+        description="A folder of benchmarks for asv, or its `asv.conf.json`, instead of name, script, args and matrix:"
+        " [each benchmark becomes an entry](from-asv.md).",
+    )
+    bench: Text | None = Field(
+        None, description="Only the benchmarks of `asv` whose names match this regular expression."
+    )
     args: Text = Field("", description="Arguments: split by shell rules, then placeholders are replaced in each word.")
     python: Text | None = Field(None, description="The interpreter; pytest's own by default.")
     enabled: bool = Field(True, description="false removes the entry.")

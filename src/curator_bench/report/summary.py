@@ -31,6 +31,7 @@ _PREFERRED = ("throughput", "per_sec", "per_s", "time", "_s")
 _OWN = frozenset(
     [
         *("exec_time_s", "exit_code", "peak_memory_bytes", "average_memory_bytes", "cpu_time_s"),
+        *("dask_tasks", "dask_workers", "dask_threads", "dask_version", "distributed_version"),
         *("compute_time_s", "serializing_time_s", "transfer_time_s", "ray_tasks", "ray_tasks_without_times"),
         *("disk_spill_time_s", "spilled_bytes", "restored_bytes", "peak_object_store_bytes"),
         *("ray_retries", "ray_failures"),

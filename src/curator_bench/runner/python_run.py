@@ -11,9 +11,10 @@ import shlex
 import textwrap
 import time
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pytest
 
@@ -27,6 +28,7 @@ from curator_bench.measure.named_stages import NamedStages, in_bounds
 from curator_bench.options.rootdir import name_in_project
 from curator_bench.provenance.packages import package_version
 from curator_bench.runner.backgrounds import background_of
+from curator_bench.runner.benchmark_fixture import Rounds, instruments_of, is_switched_off
 from curator_bench.runner.disturbing import disturbed_by, warning_of
 from curator_bench.runner.judging import Judge, changes_texts, error_of, shown_error, verdict_of
 from curator_bench.runner.recording import Recording, recording_of
@@ -36,7 +38,18 @@ from curator_bench.runner.session import hunt_of, item_dir
 from curator_bench.store.profiles import packed
 from curator_bench.store.queries import EntryKey
 from curator_bench.store.records import FIGURES, METRIC_OF_COLUMN, end_of, new_uid
-from curator_bench.values import MACHINE, Check, Entry, Profile, Run, RunRecord, RunResult, Scalar, Stage, Verdict
+from curator_bench.values import (
+    MACHINE,
+    Check,
+    Entry,
+    Profile,
+    Run,
+    RunRecord,
+    RunResult,
+    Scalar,
+    Stage,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from curator_bench.cluster.model import Cluster
@@ -64,6 +77,7 @@ class PythonRun:
         """The metrics that were compared with their history."""
         self.params: dict[str, Any] = parameters_of(item)
         self.warnings: list[str] = []
+        self.samples: Mapping[str, tuple[float, ...]] = {}
         self.stages: tuple[Stage, ...] = ()
         """Stages of its Ray tasks; those it names itself are in `named`."""
         self.named = NamedStages(time.monotonic())
@@ -89,6 +103,12 @@ class PythonRun:
             if metric in metrics:
                 self._set(column, metrics[metric])
 
+    def note_rounds(self, rounds: Rounds) -> None:
+        """Keep what another plugin measured."""
+        self.note_metrics(rounds.metrics)
+        self.params.update(rounds.params)
+        self.samples = rounds.samples
+
     def note_cluster(self, cluster: Cluster, *, details: bool = False) -> None:
         """Note the cluster's size in the row; with `details` also its name, id and dashboard."""
         self._set("ray_version", cluster.ray_version or self._columns["ray_version"])
@@ -99,6 +119,16 @@ class PythonRun:
             self._set("cluster_name", cluster.session_dir.name if cluster.session_dir else cluster.address)
             self._set("cluster_id", cluster.node_id or None)
             self._set("cluster_details_url", cluster.dashboard_url or None)
+
+    def note_cluster_facts(self, name: str | None, cluster_id: str | int | None, url: str | None) -> None:
+        """Note facts of a cluster that is not ours."""
+        self._set("cluster_name", name)
+        self._set("cluster_id", None if cluster_id is None else str(cluster_id))
+        self._set("cluster_details_url", url)
+
+    def note_artifact(self, column: str, place: str) -> None:
+        """Note the place of a file that was made of the run, in a column for it."""
+        self._set(column, place)
 
     @property
     def origin(self) -> tuple[EntryKey, Definition | None]:
@@ -161,6 +191,7 @@ class PythonRun:
             log_path=columns.get("log_path") or "",
             params=self._shown_params(),
             metrics=masked(self.metrics, self._mask),
+            samples=self.samples,
             warnings=(*map(self._mask.hide, self.warnings), *warning_of(disturbance)),
             disturbed=disturbance,
             stages=tuple(masked_stage(stage, self._mask) for stage in in_bounds((*self.stages, *self.named.stages()))),
@@ -252,10 +283,16 @@ def _definition(item: pytest.Function) -> Definition | None:
 class PythonRunHooks:
     """Begins and ends runs. A run is one set-up, call and teardown: plugins that rerun a test do so in one protocol."""
 
+    def __init__(self) -> None:
+        self._not_measured = 0
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         try:
-            return (yield)
+            with ExitStack() as stack:
+                for instrument in instruments_of(item.config):
+                    stack.enter_context(instrument.switched_on(item))
+                return (yield)
         except (KeyboardInterrupt, pytest.exit.Exception) as stop:
             note_stopped(item, str(stop) or "stopped from outside")
             raise
@@ -274,6 +311,8 @@ class PythonRunHooks:
         report = yield
         run = item.stash.get(PYTHON_RUN, None)
         if run is not None:
+            if call.when == "call":
+                note_rounds(item, run)
             if report.passed and item.config.stash[BENCHMARKS].settings.fail_on_regression:
                 judge(item, run, report)
             note_phase(run, call, report)
@@ -282,15 +321,38 @@ class PythonRunHooks:
                 profile(item, run)
         return report
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._not_measured = sum(map(is_switched_off, session.items))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if count := self._not_measured:
+            what = f"{count} benchmark{'s were' if count > 1 else ' was'} not measured"
+            why = "because pytest-benchmark is switched off; --benchmark-enable switches it on"
+            terminalreporter.write_line(f"{what}, {why}", yellow=True)
+
 
 def begin(item: pytest.Item) -> None:
     """Begin the run of an item that is a benchmark."""
-    if not isinstance(item, pytest.Function) or MEASURING.isdisjoint(item.fixturenames):
+    if not is_benchmark(item):
         return
     if (recording := recording_of(item.config)) is not None:
         item.stash[_ATTEMPT] = item.stash.get(_ATTEMPT, 0) + 1
         item.stash[PYTHON_RUN] = run = PythonRun(item, recording)
         stages.listen(run.named)
+
+
+def is_benchmark(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    """Return whether an item is measured: by our fixtures, or by another plugin."""
+    if not isinstance(item, pytest.Function):
+        return False
+    is_ours = not MEASURING.isdisjoint(item.fixturenames)
+    return is_ours or any(instrument.measures(item) for instrument in instruments_of(item.config))
+
+
+def note_rounds(item: pytest.Item, run: PythonRun) -> None:
+    for instrument in instruments_of(item.config):
+        if (rounds := instrument.rounds(item)) is not None:
+            run.note_rounds(rounds)
 
 
 def note_stopped(item: pytest.Item, why: str) -> None:

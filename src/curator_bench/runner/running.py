@@ -246,6 +246,7 @@ def plan_of(entry: Entry, benchmarks: Benchmarks) -> Plan:
         gpu_stats_asked=entry.file.gpu_stats_asked,
         gpu_mem_use_warning_threshold=entry.gpu_mem_use_warning_threshold,
         gpu_check=command.gpu_check,
+        skip_code=command.skip_code,
         problems=command.problems,
         mask=known.also(command.secrets),
     )

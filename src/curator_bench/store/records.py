@@ -200,6 +200,8 @@ class RunEnd:
     params: Mapping[str, Any] = field(default_factory=dict)
     repeats: tuple[Repeat, ...] = ()
     """Metrics of each repeat; stored as samples if there are several repeats."""
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata=WHERE_SAID)
+    """Samples of a run that was executed once."""
     checks: tuple[Check, ...] = ()
     stages: tuple[Stage, ...] = field(default=(), metadata=WHERE_SAID)
     disturbed: str | None = None
@@ -285,6 +287,7 @@ def end_of(run: RunRecord) -> RunEnd:
         metrics=run.metrics,
         params=run.params,
         repeats=run.repeats,
+        samples=run.samples,
         checks=run.requirements,
         stages=run.stages,
         disturbed=run.disturbed,

@@ -288,7 +288,11 @@ def _metric_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
 
 def _sample_rows(run: int, end: RunEnd) -> list[dict[str, Any]]:
     if len(end.repeats) < 2:
-        return []
+        return [
+            {"run": run, "repeat": number, "metric": key(name), "value": value}
+            for name, values in end.samples.items()
+            for number, value in enumerate(values, 1)
+        ]
     stored = {
         (repeat.index, key(name)): value_and_text(scalar)[0]
         for repeat in end.repeats

@@ -52,6 +52,18 @@ class RaySettings:
     start_retries: int = 2
 
 
+@dataclass(frozen=True, slots=True)
+class DaskSettings:
+    """The Dask cluster that a Python benchmark asks for."""
+
+    n_workers: int = 2
+    threads_per_worker: int = 1
+    memory_limit: str | int = "auto"
+    """Of each worker: bytes, a size such as `1GiB`, or `auto`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys, for a provider of other clusters."""
+
+
 BOUNDS = ("min_value", "max_value", "exact_value")
 """The keys of a requirement that a run's own metrics meet or not."""
 GATES = ("max_regression", "max_drift")
@@ -179,6 +191,8 @@ class Entry:
     place: Place
     file: MatrixFile
     script: str
+    asv: str = ""
+    """Folder of the asv suite that has this benchmark. `script` is then the file that defines it."""
     args: tuple[str, ...] = ()
     """Words of the command line; placeholders and ${VARIABLES} are not filled in yet."""
     axes: tuple[AxisValue, ...] = ()

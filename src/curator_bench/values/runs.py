@@ -177,6 +177,8 @@ class Plan:
     """Your own samplers, by name: an entry point, `module:Class`, or `./file.py:Class` beside the matrix."""
     cluster_provider: str = ""
     """Provider of the cluster, named like samplers; empty for the one the entry's `ray` block asks for."""
+    skip_code: int | None = None
+    """Exit code by which the script says that it cannot run here."""
     problems: tuple[str, ...] = ()
     mask: Mask = field(default_factory=Mask)
     profiling: Profiling | None = None
@@ -216,6 +218,8 @@ class RunResult:
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     repeats: tuple[Repeat, ...] = ()
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Values of a metric that one execution measured several times."""
     attempt: int = 1
     warnings: tuple[str, ...] = ()
     host: str = ""
@@ -335,6 +339,8 @@ class RunRecord(Run):
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     repeats: tuple[Repeat, ...] = ()
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata=WHERE_SAID)
+    """Values of a metric that one execution measured several times."""
     requirements: tuple[Check, ...] = ()
     warnings: tuple[str, ...] = ()
     ray_version: str = ""
