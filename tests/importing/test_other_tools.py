@@ -81,8 +81,32 @@ def test_asvs_results_are_runs_by_parameters_in_the_order_of_commits() -> None:
     assert run.invocation.environment is not None
     assert run.invocation.environment["machine"]["cpu"] == "a CPU"
     assert found["sorting.mem_list"].end.metrics == {"size_bytes": 8056}
-    assert found["sorting.peakmem_list"].end.metrics.keys() == {"peak_memory_bytes"}
+    assert found["sorting.peakmem_list"].end.metrics.keys() == {"peakmem_bytes"}
     assert found["sorting.Sorting.track_first[1000-random]"].end.metrics == {"value": 852}
+
+
+def test_imported_runs_continue_the_entries_that_run_the_benchmarks_now(tmp_path: Path) -> None:
+    shutil.copytree(ASV, tmp_path / "results")
+    name = "sorting.Sorting.time_sort[1000-random]"
+    said = {"name": name, "path": "asv_matrix.yaml", "metric": "time_s", "value": 1e-4, "time": "2030-01-01"}
+    written(tmp_path, json.dumps({**said, "machine": "here"}), "now.jsonl")
+    command(tmp_path, "import", "now.jsonl", "--db", "x.db")
+    command(tmp_path, "import", "results", "--db", "x.db")
+    told = command(tmp_path, "import", "results", "--continues", "asv_matrix.yaml", "--machine", "rig", "--db", "x.db")
+    assert "without an entry in asv_matrix.yaml, so by themselves: sorting." in told
+    shown = json.loads(command(tmp_path, "history", name, "--json", "--db", "x.db"))
+    assert [(one["path"], len(one["runs"])) for one in shown["entries"]] == [
+        ("asv_matrix.yaml", 3),
+        ("virtualenv-py3.11", 2),
+    ]
+    again = command(tmp_path, "import", "results", "--continues", "asv_matrix.yaml", "--db", "x.db")
+    assert "0 runs added" in again
+    for words, problem in (
+        (("--continues", "asv_matrx.yaml"), "did you mean"),
+        (("--continues", "asv_matrix.yaml", "--machine", "rag"), "no run is of the machine 'rag'; found: rig"),
+    ):
+        done = warm.run("curator-bench", "import", "results", *words, "--db", "x.db", cwd=tmp_path)
+        assert (done.returncode, problem in done.stderr) == (1, True), done.stderr
 
 
 def test_both_versions_of_asvs_format_say_the_same() -> None:

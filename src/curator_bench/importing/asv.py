@@ -33,7 +33,7 @@ from curator_bench.values import Place, Repeat, Scalar, Verdict
 BENCHMARKS = "benchmarks.json"
 _MACHINE = "machine.json"
 _COMMIT_SHOWN = 12
-_BY_PREFIX = {"time": "time_s", "timeraw": "time_s", "mem": "size_bytes", "peakmem": "peak_memory_bytes"}
+_BY_PREFIX = {"time": "time_s", "timeraw": "time_s", "mem": "size_bytes", "peakmem": "peakmem_bytes"}
 _STATS = ("ci_99_a", "ci_99_b", "q_25", "q_75")
 _COUNTS = ("number", "repeat")
 _TEXT = re.compile(r"u?'(.*)'|<class '(.+)'>")

@@ -314,6 +314,25 @@ def missed_requirements(connection: Connection, session: int) -> list[MissedRequ
     return [MissedRequirement(*row) for row in connection.execute(missed)]
 
 
+@dataclass(frozen=True, slots=True)
+class NewestRun:
+    """What makes other runs of an entry comparable with its newest one."""
+
+    machine_id: str | None
+    definition_hash: str | None
+
+
+def newest_runs_of_file(connection: Connection, path: str) -> dict[str, NewestRun]:
+    """Return the newest run of each entry of a file, by name. Raises BenchError if the file has no recorded runs."""
+    columns = RUNS.c.name, RUNS.c.machine_id, RUNS.c.definition_hash
+    oldest_first = select(*columns).where(RUNS.c.path == path, IS_NO_HUNT).order_by(RUNS.c.start, RUNS.c.id)
+    found = {name: NewestRun(*what) for name, *what in connection.execute(oldest_first)}
+    if not found:
+        known = connection.execute(select(RUNS.c.path).distinct()).scalars()
+        raise BenchError(f"no run of a file {path!r} is recorded{nearest(path, known)}: run it once with --benchmark")
+    return found
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Text for a message about an unknown name: the nearest known ones; "" if none is near."""
     close = get_close_matches(name, set(known), n=_NAMES_SHOWN, cutoff=0.6)
