@@ -179,12 +179,14 @@ def test_a_mark_survives_any_name() -> None:
 
 def test_what_bisect_says_becomes_a_cause() -> None:
     tried = [{"commit": "abc", "subject": "Change 3"}]
-    assert cause_of(0, {"culprit": "abc", "tried": tried}) == Cause(
-        ("The first bad commit is abc", "  Change 3"), is_confirmed=True, is_explained=True
+    ends = {"metric": "time_s", "change": 0.5, "interval": [0.4, 0.6]}
+    measured = "Measured again, time_s +50.0% (95 % interval +40.0% to +60.0%)"
+    assert cause_of(0, {"culprit": "abc", "tried": tried, **ends}) == Cause(
+        ("The first bad commit is abc", "  Change 3", measured), is_confirmed=True, is_explained=True
     )
-    packages = cause_of(0, {"culprits": [{"name": "p", "a": None, "b": "2"}]})
+    packages = cause_of(0, {"culprits": [{"name": "p", "a": None, "b": "2"}], **ends})
     assert packages
-    assert packages.lines == ("Packages:", "  p not installed → 2")
+    assert packages.lines == ("Packages:", "  p not installed → 2", measured)
     assert cause_of(4, {}) is None
     undecided = cause_of(4, {"difference": "inconclusive"})
     assert undecided
@@ -194,7 +196,7 @@ def test_what_bisect_says_becomes_a_cause() -> None:
     assert (suspected.is_confirmed, suspected.is_explained) == (True, False)
     failed = cause_of(1, {})
     assert failed
-    assert failed.is_confirmed
+    assert not failed.is_confirmed, "nothing was measured"
 
 
 @pytest.mark.slow
@@ -220,6 +222,13 @@ def test_after_two_nights_the_guilty_commit_is_in_an_issue(tmp_path: Path, githu
     assert f"The first bad commit is {guilty}\n  Change 3" in text
     again = watch()
     assert (again.returncode, "measuring" in again.stderr, len(github.issues)) == (0, False, 1)
+    assert "nothing new" in again.stderr
+    github.issues.clear()
+    (repository.folder / "package.py").write_text("changed by hand\n")
+    refused = watch()
+    assert (refused.returncode, github.issues) == (1, []), "nothing was measured, so nothing is confirmed"
+    assert "has changes that are not committed" in refused.stderr
+    repository.git("checkout", "--quiet", "package.py")
     assert repository.stands()[1] == repository.git("rev-parse", "c4")
 
 

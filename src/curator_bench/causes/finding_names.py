@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from curator_bench.causes.findings import RecordedFinding
 
 
-def what(finding: RecordedFinding) -> str:
+def what(finding: RecordedFinding, *, names_machine: bool = True) -> str:
     """Return the most important change of a finding, and how much else it explains."""
     one = finding.largest
-    name = series_name(one.entry.name, one.metric, one.machine_id)
+    name = series_name(one.entry.name, one.metric, one.machine_id if names_machine else None)
     return f"{name} {change(one.step.change)}{_besides(finding)}"
 
 

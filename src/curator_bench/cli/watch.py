@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from curator_bench.errors import BenchError
 if TYPE_CHECKING:
     from curator_bench.causes.judged_history import JudgedHistory
     from curator_bench.sharing.issue_texts import Surroundings
+    from curator_bench.sharing.working_copy import WorkingCopy
 
 
 @click.command("watch", cls=WithPytestArgs)
@@ -68,9 +70,9 @@ def command(
     On GitHub the job needs GITHUB_TOKEN and `permissions: {issues: write}`. On GitLab it needs GITLAB_TOKEN, a project
     access token with the role Reporter and the scope api. PYTEST_ARGS are those of `curator-bench bisect`.
 
-    The exit code is 0 also if some regressions wait for the next call: the last line says how many.
+    The exit code is 0 also if some regressions wait for the next call, and 1 if one could not be bisected.
     """
-    from curator_bench.hunting.children import Stopped, stoppable
+    from curator_bench.hunting.children import Stopped, scratch_folder, stoppable
     from curator_bench.sharing.issues import Tracker, tracker_of
     from curator_bench.sharing.measured_causes import Bisector, not_measured
     from curator_bench.sharing.printed_issues import PrintedIssues
@@ -79,30 +81,30 @@ def command(
 
     tracker: Tracker = PrintedIssues(click.echo) if dry_run else tracker_of(os.environ)
     deadline = math.inf if budget is None else time.monotonic() + budget
-    copy = WorkingCopy(record_at(record), work)
-    copy.begin()
-    if not copy.record.is_server and not Path(copy.database).exists():
-        raise BenchError(f"there is no record at {copy.record.shown} yet: `curator-bench nightly` makes one")
     options = ("--install", install) if install else ()
-    try:
-        with stoppable():
-            judged, around = _read(copy.database, repo, dashboard, labels, tracker.longest)
-            bisector = Bisector(around.changes, copy.database, repo, options, pytest_args, deadline, tell)
-            look_into = not_measured if dry_run else bisector.look_into
-            waiting = Watch(tracker, look_into, around, most, tell).run(judged)
-    except Stopped as stopped:
-        copy.add()
-        tell(f"{stopped}; the same command continues")
-        sys.exit(stopped.exit_code)
-    if dry_run:
-        return
-    copy.add()
-    if waiting:
+    with scratch_folder() if dry_run else nullcontext(work) as folder:
+        copy = WorkingCopy(record_at(record), folder)
+        copy.begin(is_fresh=True)
+        if not copy.record.is_server and not Path(copy.database).exists():
+            raise BenchError(f"there is no record at {copy.record.shown} yet: `curator-bench nightly` makes one")
+        judged, around = _read(copy, repo, dashboard, labels, tracker.longest)
+        bisector = Bisector(around.changes, copy.database, repo, options, pytest_args, deadline, tell, copy.add)
+        look_into = not_measured if dry_run else bisector.look_into
+        try:
+            with stoppable():
+                waiting = Watch(tracker, look_into, around, most, tell).run(judged)
+        except Stopped as stopped:
+            copy.add()
+            tell(f"{stopped}; the same command continues")
+            sys.exit(stopped.exit_code)
+    if waiting and not dry_run:
         tell(f"{tables.how_many(waiting, 'regression waits', 'regressions wait')} for the next time")
+    if bisector.failed:
+        raise BenchError(f"not bisected, and without an issue: {', '.join(bisector.failed)}; the lines above say why")
 
 
 def _read(
-    database: str, repo: Path, dashboard: str, labels: tuple[str, ...], longest: int
+    copy: WorkingCopy, repo: Path, dashboard: str, labels: tuple[str, ...], longest: int
 ) -> tuple[JudgedHistory, Surroundings]:
     """Judge the record, and find what changed around each open regression."""
     from curator_bench.causes.finding_changes import changes_of
@@ -110,7 +112,7 @@ def _read(
     from curator_bench.sharing.issue_texts import Surroundings
     from curator_bench.sharing.watching import in_turn
 
-    with reading(database) as opened, opened.reading() as connection:
+    with reading(copy.database) as opened, opened.reading() as connection:
         judged = judge_history(connection, Query(repo=repo))
         changes = changes_of(connection, in_turn(judged))
-    return judged, Surroundings(changes, commit_log(repo), dashboard, labels, longest)
+    return judged, Surroundings(changes, commit_log(repo), dashboard, labels, longest, copy.record.shown)

@@ -47,13 +47,15 @@ class Surroundings:
     """URL of the dashboard."""
     labels: tuple[str, ...] = ()
     longest: int = 65_536
+    record: str = "RECORD"
+    """The record as people name it."""
 
 
 def draft_of(finding: RecordedFinding, cause: Cause, around: Surroundings) -> Draft:
     """Return the issue of an open finding. Secrets and markup in names do no harm."""
     series = tuple(dict.fromkeys((one.entry.path, one.entry.name, one.metric) for one in finding.steps))
     mark = Mark(finding.name, series[:_MOST_STEPS], cause.lines, is_explained=cause.is_explained)
-    title = printable(hidden(f"{finding.word}: {what(finding)}"))[:_LONGEST_TITLE]
+    title = printable(hidden(f"{finding.word}: {what(finding, names_machine=False)}"))[:_LONGEST_TITLE]
     body = "\n".join(_lines(finding, cause, around))
     return Draft(title, mark, fitting(body, around.longest - len(mark.line) - 1), around.labels)
 
@@ -66,13 +68,15 @@ def _lines(finding: RecordedFinding, cause: Cause, around: Surroundings) -> list
     lines += ["### Cause", "", *code_block(cause.lines), ""]
     lines += ["### Worse", "", *_table(finding.steps), ""]
     lines += ["### Changed with it", "", *(wording.markdown(changed, around.log) or ["Nothing that is recorded."]), ""]
-    if told := commands_for(finding, changed, around.log):
+    told = commands_for(finding, changed, around.log)
+    if told and not cause.is_explained:
         lines += ["### To look further", "", *code_block(commands.worded(told)[1:]), ""]
     if around.dashboard:
         lines += [f"Dashboard: {markdown_cell(around.dashboard)}", ""]
+    accept = f"curator-bench accept {finding.name} --why TEXT --db {around.record}"
     written = (
         "Written by `curator-bench watch`, which updates this issue, and closes it when the benchmark recovers. If you "
-        f"close it, it stays closed. `curator-bench accept {finding.name} --why TEXT` makes the new level normal."
+        f"close it, it stays closed. To make the new level normal: `{accept}`."
     )
     return [*lines, f"<sub>{written}</sub>"]
 

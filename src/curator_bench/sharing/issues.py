@@ -115,7 +115,8 @@ class Tracker(Protocol):
     def issues(self) -> Iterator[Issue]:
         """Yield all issues with our label, by whomever."""
 
-    def create(self, draft: Draft) -> None: ...
+    def create(self, draft: Draft) -> str:
+        """Open an issue, and return its URL."""
 
     def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
         """Change the text, and open or close the issue. Its title stays."""
@@ -153,7 +154,7 @@ class GitHubIssues:
                 author = (one.get("user") or {}).get("login", "")
                 yield _issue(one, one["number"], "body", author, one.get("html_url"))
 
-    def create(self, draft: Draft) -> None:
+    def create(self, draft: Draft) -> str:
         wanted = [LABEL, *draft.labels]
         document = {"title": draft.title, "body": draft.text, "labels": wanted}
         made = self.repository.api.send("POST", self.repository.path("issues"), document).document
@@ -161,6 +162,7 @@ class GitHubIssues:
             self.repository.api.send(
                 "POST", self.repository.path("issues", made["number"], "labels"), {"labels": wanted}
             )
+        return str(made.get("html_url", ""))
 
     def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
         document = {"body": draft.text, "state": "open" if is_open else "closed"}
@@ -190,9 +192,10 @@ class GitLabIssues:
             author = (one.get("author") or {}).get("username", "")
             yield _issue(one, one["iid"], "description", author, one.get("web_url"))
 
-    def create(self, draft: Draft) -> None:
+    def create(self, draft: Draft) -> str:
         document = {"title": draft.title, "description": draft.text, "labels": ",".join([LABEL, *draft.labels])}
-        self.project.api.send("POST", self.project.path("issues"), document)
+        made = self.project.api.send("POST", self.project.path("issues"), document).document
+        return str(made.get("web_url", ""))
 
     def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
         change = {} if is_open is issue.is_open else {"state_event": "reopen" if is_open else "close"}

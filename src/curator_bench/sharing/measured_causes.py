@@ -7,15 +7,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curator_bench.causes.commands import bisect_words
 from curator_bench.causes.finding_changes import question_of
+from curator_bench.hunting.checkout import Checkout
 from curator_bench.hunting.children import environment, run
 from curator_bench.sharing.issue_texts import Cause
 from curator_bench.verdict.judgement import Word
+from curator_bench.words import change
 
 if TYPE_CHECKING:
     from curator_bench.causes.findings import RecordedFinding
@@ -40,6 +42,10 @@ class Bisector:
     pytest_args: tuple[str, ...]
     deadline: float
     tell: Callable[[str], None]
+    keep: Callable[[], None]
+    """Called when something was measured."""
+    failed: list[str] = field(default_factory=list)
+    """Names of the findings that could not be bisected."""
 
     def look_into(self, finding: RecordedFinding) -> Cause | None:
         """Return the cause as far as measuring tells it; None if no time is left."""
@@ -50,8 +56,21 @@ class Bisector:
         left_s = self.deadline - time.monotonic()
         if left_s < _LEAST_S:
             return None
+        words = self._after_a_rebase(words)
         self.tell(f"{finding.name}: curator-bench {' '.join(words)}")
-        return cause_of(*self._run([*words, *self._budget(left_s)]))
+        code, document = self._run([*words, *self._budget(left_s)])
+        self.keep()
+        if code not in (_FOUND, _NOT_WORSE, _IN_DOUBT):
+            self.failed.append(finding.name)
+        return cause_of(code, document)
+
+    def _after_a_rebase(self, words: list[str]) -> list[str]:
+        """Begin where both histories part, if the bad commit does not come after the good one."""
+        if "--good" not in words:
+            return words
+        good, bad = words.index("--good") + 1, words.index("--bad") + 1
+        found = Checkout(self.repo).tried("merge-base", words[good], words[bad]).stdout.strip()
+        return [*words[:good], found or words[good], *words[good + 1 :]]
 
     def _budget(self, left_s: float) -> list[str]:
         return [] if left_s == float("inf") else [f"--budget={left_s:.1f}s"]
@@ -79,7 +98,7 @@ def not_measured(finding: RecordedFinding) -> Cause:
 def cause_of(code: int, found: Mapping[str, Any]) -> Cause | None:
     """Return what an exit code and the JSON of `bisect` say; None if the time was over before it said anything."""
     if code == _FOUND:
-        return Cause(tuple(_culprits(found)), is_confirmed=True, is_explained=True)
+        return Cause((*_culprits(found), _measured(found)), is_confirmed=True, is_explained=True)
     if code == _NOT_WORSE:
         return Cause(("Measured again, it is not worse.",), is_confirmed=False, is_explained=True)
     if code == _IN_DOUBT and not found:
@@ -88,8 +107,8 @@ def cause_of(code: int, found: Mapping[str, Any]) -> Cause | None:
         return Cause(tuple(_suspects(found)), is_confirmed=True, is_explained=False)
     if code == _IN_DOUBT:
         return Cause(("Measured again, it is not certain that it is worse.",), is_confirmed=False, is_explained=False)
-    why = f"It could not be bisected (exit code {code}); the log of the job says why."
-    return Cause((why,), is_confirmed=True, is_explained=False)
+    why = f"It could not be bisected (exit code {code}): the last line above says why."
+    return Cause((why,), is_confirmed=False, is_explained=False)
 
 
 def _culprits(found: Mapping[str, Any]) -> list[str]:
@@ -97,6 +116,13 @@ def _culprits(found: Mapping[str, Any]) -> list[str]:
         return ["Packages:", *(_package(one) for one in found["culprits"])]
     subjects = {one["commit"]: one["subject"] for one in found["tried"]}
     return [f"The first bad commit is {found['culprit']}", f"  {subjects.get(found['culprit'], '')}".rstrip()]
+
+
+def _measured(found: Mapping[str, Any]) -> str:
+    low, high = found["interval"]
+    return (
+        f"Measured again, {found['metric']} {change(found['change'])} (95 % interval {change(low)} to {change(high)})"
+    )
 
 
 def _suspects(found: Mapping[str, Any]) -> list[str]:

@@ -23,8 +23,9 @@ class PrintedIssues:
     def issues(self) -> Iterator[Issue]:
         yield from ()
 
-    def create(self, draft: Draft) -> None:
+    def create(self, draft: Draft) -> str:
         self.say(f"# {draft.title}\n\n{draft.body}\n")
+        return "printed, not opened"
 
     def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
         raise NotImplementedError("there is none to update")

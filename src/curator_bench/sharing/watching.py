@@ -13,6 +13,7 @@ from curator_bench.sharing.issues import Draft, Issue, Mark, Tracker
 from curator_bench.sharing.web import Unavailable, insist
 from curator_bench.verdict.judgement import Word
 from curator_bench.verdict.step_states import State
+from curator_bench.words import how_many
 
 if TYPE_CHECKING:
     from curator_bench.causes.findings import RecordedFinding
@@ -102,8 +103,12 @@ class Watch:
         known = self._known()
         for ended in over(judged, known):
             self._close(ended)
-        waiting = 0
-        for finding in in_turn(judged):
+        waiting, found = 0, in_turn(judged)
+        if not found:
+            disturbed = sum(one.runs for one in judged.disturbed)
+            left_out = f"; {how_many(disturbed, 'disturbed run')} left out" if disturbed else ""
+            self.tell(f"no regression is open in {how_many(len(judged.series), 'series', 'series')}{left_out}")
+        for finding in found:
             mine = sorted((one for one in known if one.is_of(finding)), key=lambda one: one.issue.number)
             waiting += not (self._keep(finding, mine[0]) if mine else self._open(finding))
         return waiting
@@ -118,6 +123,7 @@ class Watch:
     def _keep(self, finding: RecordedFinding, known: Known) -> bool:
         """Bring the issue of a finding up to date; False if its cause is still not known."""
         if known.was_closed_by_a_person:
+            self.tell(f"{finding.name}: {known.issue.url} was closed by hand, and stays closed")
             return True
         before = Cause(known.mark.cause, is_confirmed=True, is_explained=known.mark.is_explained)
         cause = before if before.is_explained else self.look_into(finding) or before
@@ -129,6 +135,8 @@ class Watch:
             self.tell(f"{finding.name}: {known.issue.url} is updated")
             if cause.lines != before.lines and cause.is_explained:
                 self._comment(known.issue, "The cause is known now. The text above names it.")
+        else:
+            self.tell(f"{finding.name}: {known.issue.url}: nothing new")
         return cause.is_explained
 
     def _open(self, finding: RecordedFinding) -> bool:
@@ -137,8 +145,8 @@ class Watch:
         if cause is None:
             self.tell(f"{finding.name}: waits for the next time: --budget is spent")
             return False
+        self.tell(f"{finding.name}: {' '.join(line.strip() for line in cause.lines)}")
         if not cause.is_confirmed:
-            self.tell(f"{finding.name}: no issue: {cause.lines[0]}")
             return cause.is_explained
         draft = draft_of(finding, cause, self.around)
         return self._insist(lambda: self._create(finding, draft)) and cause.is_explained
@@ -152,8 +160,8 @@ class Watch:
         if sum(one.issue.created > since for one in known) >= self.most:
             self.tell(f"{finding.name}: waits for tomorrow: --most {self.most} issues were opened in 24 hours")
             return False
-        self.tracker.create(draft)
-        self.tell(f"{finding.name}: an issue is open: {draft.title}")
+        url = self.tracker.create(draft)
+        self.tell(f"{finding.name}: issue {url}: {draft.title}")
         return True
 
     def _close(self, ended: Ended) -> None:

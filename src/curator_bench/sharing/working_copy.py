@@ -22,8 +22,11 @@ class WorkingCopy:
         """The path or URL to read and to record into."""
         return self.record.url if self.record.is_server else str(self.folder.absolute() / "benchmark.db")
 
-    def begin(self) -> None:
-        """Make the folder, and bring the copy up to date. Raises BenchError."""
+    def begin(self, *, is_fresh: bool = False) -> None:
+        """Make the folder, and bring the copy up to date. Raises BenchError.
+
+        A copy that is there keeps its runs, which may not have reached the record, unless a fresh one is asked for.
+        """
         try:
             refuse_planted_on_the_way(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +34,7 @@ class WorkingCopy:
             raise BenchError(f"{error.filename} cannot be used: {error.strerror}") from error
         if self.record.is_server:
             return
-        if not Path(self.database).exists():
+        if is_fresh or not Path(self.database).exists():
             self.record.get(Path(self.database))
             return
         with self.record.opened() as record:  # runs of an earlier job may not have reached the record
