@@ -57,7 +57,9 @@ class Compared:
     def summary(self) -> str:
         """One line: `1 regression, 2 no change in 6 rounds; every metric is decided`."""
         count = Counter(one.judgement.says for one in self.shown)
-        said = ", ".join(f"{number} {says}" for says, number in count.items())
+        said = ", ".join(
+            tables.how_many(number, says) if _differs_by(says) else f"{number} {says}" for says, number in count.items()
+        )
         return f"{said} in {tables.how_many(self.found.rounds, 'round')}; {self.found.ended}"
 
 
@@ -69,7 +71,11 @@ def refuted_by_null(compared: Compared) -> Compared:
 
 
 def _differs(one: Answer) -> bool:
-    return one.judgement.says in ("regression", "improvement")
+    return _differs_by(one.judgement.says)
+
+
+def _differs_by(says: str) -> bool:
+    return says in ("regression", "improvement")
 
 
 def _open(one: Answer) -> Answer:
