@@ -58,14 +58,22 @@ class SuiteReader:
     ) -> Sequence[Block]:
         key = "asv"
         try:
-            suite = asv_suite.folder_of_suite(self._load.request.working_dir / directory)
+            named = self._load.request.working_dir / directory
+            suite = asv_suite.folder_of_suite(named)
             env = self._environment(block)
             benchmarks = asv_suite.benchmarks_of(suite, self._python(block, env), env)
             key = "bench"
-            return list(asv_suite.blocks_of(block, suite, asv_suite.chosen(benchmarks, pattern), place))
+            chosen = asv_suite.chosen(benchmarks, pattern)
+            default = None if self._has_timeout else asv_suite.default_timeout_of(named)
+            return list(asv_suite.blocks_of(block, suite, chosen, place, default))
         except BenchError as error:
             self._wrong((*above, key if key in block else "asv"), str(error))
             return []
+
+    @property
+    def _has_timeout(self) -> bool:
+        """True if the file has a time limit for its entries."""
+        return (self._reader.block.default_timeout_s or self._reader.block.timeout_s) is not None
 
     def _environment(self, block: Block) -> dict[str, str]:
         """Return the environment of the benchmarks, as far as it is known here."""
