@@ -118,6 +118,8 @@ def test_bench_chooses_as_in_asv(project: Path) -> None:
     assert [entry.id for entry in entries(project, "{asv: perf, bench: track_}")] == ["sorts.track_size"]
     both = "{asv: perf, bench: track_}, {asv: perf, bench: Sort, repeat: 3}"
     assert [entry.repeat for entry in entries(project, both)] == [1, 3, 3, 3, 3]
+    rest = "{asv: perf, not_bench: Sort}, {asv: perf, bench: Sort, repeat: 3}"
+    assert [entry.repeat for entry in entries(project, rest)] == [1, 3, 3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,8 @@ def test_bench_chooses_as_in_asv(project: Path) -> None:
         ("{asv: perf, name: x}", "1 entries[x].name: conflicts with asv"),
         ("{asv: perf, args: x}", "1 entries[0].args: conflicts with asv"),
         ("{asv: perf, bench: x}", "1 entries[0].bench: no benchmark matches 'x'; there are: sorts.Sort.time_sort, sor"),
+        ("{asv: perf, not_bench: s}", "1 entries[0].not_bench: every benchmark matches 's', so none is left"),
+        ("{asv: perf, not_bench: x}", "1 entries[0].not_bench: no benchmark matches 'x'; there are: sorts.Sort"),
         ("{asv: perf, bench: (}", "1 entries[0].bench: expected a regular expression: "),
         ("{asv: perf, timeout: 5}", "1 entries[0].timeout: unknown key; did you mean 'timeout_s'?"),
         ("{asv: perf, python: /no/python}", "1 entries[0].asv: /no/python could not be started"),

@@ -179,7 +179,7 @@ def blocks_of(
     """
     for one in benchmarks:
         block = written.copy()
-        for key in ("asv", "bench"):
+        for key in ("asv", "bench", "not_bench"):
             if key in block:
                 block.take(key)
         axes = _axes(one, place)
@@ -233,15 +233,21 @@ def _texts(values: Sequence[str]) -> Sequence[str]:
     return plain if len(set(plain)) == len(plain) else values
 
 
-def chosen(benchmarks: Sequence[Benchmark], pattern: str) -> tuple[Benchmark, ...]:
-    """Return the benchmarks whose names match a regular expression, as `asv run --bench` does. Raises BenchError."""
+def chosen(benchmarks: Sequence[Benchmark], pattern: str, *, is_wanted: bool = True) -> tuple[Benchmark, ...]:
+    """Return the benchmarks whose names match a regular expression, as `asv run --bench` does, or all others.
+
+    Raises BenchError if none matches, or none is left.
+    """
     try:
         wanted = re.compile(pattern)
     except re.error as error:
         raise BenchError(f"expected a regular expression: {error}") from None
-    found = tuple(one for one in benchmarks if wanted.search(one.name))
-    if not found:
+    matching = {one.name for one in benchmarks if wanted.search(one.name)}
+    if not matching:
         names = [one.name for one in benchmarks]
         shown = [*names[:_SHOWN], *(["…"] if len(names) > _SHOWN else [])]
         raise BenchError(f"no benchmark matches {pattern!r}; there are: {', '.join(shown)}")
+    found = tuple(one for one in benchmarks if (one.name in matching) is is_wanted)
+    if not found:
+        raise BenchError(f"every benchmark matches {pattern!r}, so none is left")
     return found
