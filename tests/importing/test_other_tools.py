@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 import warm
+from click.testing import CliRunner
 
-from curator_bench.cli import import_files
+from curator_bench.cli import import_, import_files
 from curator_bench.errors import BenchError, Mistake
 from curator_bench.importing.formats import format_of
 from curator_bench.importing.found_runs import FoundRun
+from curator_bench.importing.importer import Importer
 from curator_bench.repeats import combine
 from curator_bench.store.records import StoredRun
 from curator_bench.values import Verdict
@@ -146,6 +148,16 @@ def test_what_asv_never_wrote_is_a_mistake(tmp_path: Path, change: Mapping[str, 
     document = json.loads(next(ASV.glob("rig/43*.json")).read_text())
     found, mistakes = read(written(tmp_path, {**document, **change}))
     assert (found, [mistake.path for mistake in mistakes]) == ({}, [where])
+
+
+def test_an_interrupted_import_says_that_it_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Importer, "add", interrupted)
+    outcome = CliRunner().invoke(import_.command, [str(ASV), "--db", str(tmp_path / "x.db")])
+    assert (outcome.exit_code, outcome.stderr.splitlines()[0].partition(":")[0]) == (1, "interrupted")
+    assert "the same command adds the others" in outcome.stderr
 
 
 def test_a_mistake_in_a_folder_names_the_file(tmp_path: Path) -> None:

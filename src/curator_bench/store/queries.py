@@ -345,7 +345,7 @@ def newest_runs_of_file(connection: Connection, path: str) -> dict[str, NewestRu
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Text for a message about an unknown name: the nearest known ones, else those that contain it; "" if there are none."""
+    """Text for a message about an unknown name: the nearest known ones, else those with it in them; "" if none."""
     names = set(known)
     close = get_close_matches(name, names, n=_NAMES_SHOWN, cutoff=0.6)
     if not close and len(name) >= _SHORTEST_PART:
