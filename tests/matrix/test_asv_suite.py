@@ -91,15 +91,35 @@ def test_the_definition_is_its_code_and_its_values_wherever_it_is(project: Path,
     assert Definitions().hash_of(entries(clone, "{asv: perf}")[1]) != here
 
 
-def test_its_time_limit_is_that_of_all_its_rounds(project: Path) -> None:
-    assert [entry.timeout_s for entry in entries(project, "{asv: perf}")[-2:]] == [3 * 20 + 20 + 60, 7200]
+def test_its_time_limit_is_that_of_asv_for_all_its_processes(project: Path) -> None:
+    assert [entry.timeout_s for entry in entries(project, "{asv: perf}")[-2:]] == [3 * 20 + 10, 60 + 10]
+    assert [entry.timeout_s for entry in entries(project, "{asv: perf}", "timeout_s: 9\n")[-2:]] == [3 * 20 + 10, 9]
     assert {entry.timeout_s for entry in entries(project, "{asv: perf, timeout_s: 5}")} == {5}
+
+
+def test_a_setup_cache_adds_its_own_time_limit_or_that_of_the_benchmark() -> None:
+    assert Benchmark("x", rounds=2, setup_cache_key="x:1", setup_cache_timeout=7).limit_s(3) == 2 * 3 + 7 + 10
+    assert Benchmark("x", rounds=2, setup_cache_key="x:1").limit_s(3) == 2 * 3 + 3 + 10
+
+
+@pytest.mark.parametrize("path", ["perf", ".", "asv.conf.json"])
+def test_the_configuration_of_asv_sets_the_default_time_limit(tmp_path: Path, path: str) -> None:
+    assert suites.default_timeout_of(tmp_path / path) == 60
+    (tmp_path / "asv.conf.json").write_text('{\n  "default_benchmark_timeout": 90.5,\n}')
+    assert suites.default_timeout_of(tmp_path / path) == 90.5
+
+
+def test_a_suite_one_level_below_is_named(project: Path) -> None:
+    with pytest.raises(BenchError, match=f"; there is one in {project}$"):
+        suites.folder_of_suite(project.parent)
 
 
 def test_bench_chooses_as_in_asv(project: Path) -> None:
     assert [entry.id for entry in entries(project, "{asv: perf, bench: track_}")] == ["sorts.track_size"]
     both = "{asv: perf, bench: track_}, {asv: perf, bench: Sort, repeat: 3}"
     assert [entry.repeat for entry in entries(project, both)] == [1, 3, 3, 3, 3]
+    rest = "{asv: perf, not_bench: Sort}, {asv: perf, bench: Sort, repeat: 3}"
+    assert [entry.repeat for entry in entries(project, rest)] == [1, 3, 3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +131,8 @@ def test_bench_chooses_as_in_asv(project: Path) -> None:
         ("{asv: perf, name: x}", "1 entries[x].name: conflicts with asv"),
         ("{asv: perf, args: x}", "1 entries[0].args: conflicts with asv"),
         ("{asv: perf, bench: x}", "1 entries[0].bench: no benchmark matches 'x'; there are: sorts.Sort.time_sort, sor"),
+        ("{asv: perf, not_bench: s}", "1 entries[0].not_bench: every benchmark matches 's', so none is left"),
+        ("{asv: perf, not_bench: x}", "1 entries[0].not_bench: no benchmark matches 'x'; there are: sorts.Sort"),
         ("{asv: perf, bench: (}", "1 entries[0].bench: expected a regular expression: "),
         ("{asv: perf, timeout: 5}", "1 entries[0].timeout: unknown key; did you mean 'timeout_s'?"),
         ("{asv: perf, python: /no/python}", "1 entries[0].asv: /no/python could not be started"),
@@ -123,13 +145,20 @@ def test_a_mistake_says_where_it_is_once(project: Path, block: str, expected: st
     assert found.startswith(expected.format(project=project))
 
 
-def test_a_suite_that_cannot_be_imported_is_a_mistake_with_its_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import json\nimport no_such_module", "2: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("import json\nx = = 1", "2: SyntaxError: invalid syntax"),
+        ("raise SystemExit('no data\\nat all')", "1: SystemExit: no data"),
+    ],
+)
+def test_a_suite_that_cannot_be_imported_is_a_mistake_with_its_place(tmp_path: Path, code: str, expected: str) -> None:
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "__init__.py").write_text("import no_such_module")
+    (tmp_path / "broken" / "__init__.py").touch()
+    (tmp_path / "broken" / "sorts.py").write_text(code)
     (found,) = mistakes(tmp_path, "{asv: broken}")
-    assert found.endswith(
-        f"could not be listed by {sys.executable}: ModuleNotFoundError: No module named 'no_such_module'"
-    )
+    assert found.endswith(f"could not be listed by {sys.executable}: {tmp_path}/broken/sorts.py:{expected}")
 
 
 def test_an_interpreter_without_asv_runner_says_how_to_install_it(tmp_path: Path) -> None:

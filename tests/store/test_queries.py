@@ -125,6 +125,7 @@ def test_history_has_all_metrics_of_the_newest_runs_on_any_machine(bench: Bench)
         ("test_x.py::TestIt::test_sort[1]", ["TestIt::test_sort[1]"]),
         ("TestIt::test_sort[1]", ["TestIt::test_sort[1]"]),
         ("test_sort", ["TestIt::test_sort[1]"]),
+        ("matrix.yaml::removal[dense]", ["removal[dense]"]),  # from the folder of the file
     ],
 )
 def test_an_entry_is_found_by_any_of_its_names(bench: Bench, named: str, names: list[str]) -> None:
@@ -143,6 +144,10 @@ def test_a_misspelt_name_is_said_with_the_nearest_that_exist(bench: Bench) -> No
         with pytest.raises(BenchError, match=r"^no runs of 'remval' are recorded; did you mean 'removal'") as refusal:
             queries.find_entries(connection, "remval")
         assert "\n" not in str(refusal.value)
+        with pytest.raises(BenchError, match=r"did you mean 'removal'"):
+            queries.find_entries(connection, "mov")
+        with pytest.raises(BenchError, match=r"no runs of 'atrix.yaml::removal' are recorded"):
+            queries.find_entries(connection, "atrix.yaml::removal")
         with pytest.raises(
             BenchError, match=r"^no runs of 'zzz' are recorded; `curator-bench history` lists all entries$"
         ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +11,17 @@ import click
 
 from curator_bench.cli import import_files, tables
 from curator_bench.cli.databases import db_option, writing
+from curator_bench.cli.progress import progress
 from curator_bench.cli.remote_files import Stored, find, is_store
 from curator_bench.errors import Mistake
 
 if TYPE_CHECKING:
     from curator_bench.importing.continued import Continued
+    from curator_bench.importing.found_runs import Found
     from curator_bench.store.database import Database
 
 _NAMED = 5
+_COUNTED_AT_ONCE = 100
 
 
 @click.command("import")
@@ -46,7 +51,7 @@ def command(files: tuple[str, ...], path: str | None, machine: str | None, datab
         raise click.UsageError("--machine goes with --continues")
     sources = [find(file) if is_store(file) else (Path(file), import_files.form(Path(file), file)) for file in files]
     mistakes: list[Mistake] = []
-    with writing(database) as opened:
+    with writing(database) as opened, _told_if_interrupted():
         importer = Importer(opened)
         continued = _continued(opened, path, machine)
         for source in sources:
@@ -57,7 +62,8 @@ def command(files: tuple[str, ...], path: str | None, machine: str | None, datab
                 file, form = source
                 what = f"{file} ({form.name})"
                 found = import_files.found_in(file, form, str(file))
-            taken = importer.add(continued.runs(found) if continued else found)
+            with progress(what) as tell:
+                taken = importer.add(_counted(continued.runs(found) if continued else found, tell))
             tables.say(f"{what}: {import_files.counts_line(taken.added, taken.completed, taken.known)}")
             import_files.print_mistakes(taken.mistakes)
             mistakes += taken.mistakes
@@ -68,6 +74,22 @@ def command(files: tuple[str, ...], path: str | None, machine: str | None, datab
         shown = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
         tables.say(f"{tables.how_many(len(names), 'benchmark')} without an entry in {path}, so by themselves: {shown}")
     import_files.raise_for_mistakes(mistakes)
+
+
+@contextmanager
+def _told_if_interrupted() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        tables.say("interrupted: the runs added so far stay; the same command adds the others", err=True)
+        raise
+
+
+def _counted(found: Iterable[Found], tell: Callable[[int, int | None], None]) -> Iterator[Found]:
+    for number, one in enumerate(found, 1):
+        if number % _COUNTED_AT_ONCE == 0:
+            tell(number, None)
+        yield one
 
 
 def _continued(opened: Database, path: str | None, machine: str | None) -> Continued | None:

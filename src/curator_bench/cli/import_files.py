@@ -34,10 +34,11 @@ def form(path: Path, shown: str) -> Format:
 
 
 def found_in(path: Path, form: Format, shown: str) -> Iterator[Found]:
-    """Yield the runs in a file. Mistakes name the file as `shown`."""
+    """Yield the runs in a file or folder, which mistakes name as `shown`."""
     with _readable(shown):
         for item in form.read(path):
-            yield replace(item, place=item.place._replace(file=shown))
+            within = item.place.file.removeprefix(str(path)) if path.is_dir() else ""
+            yield replace(item, place=item.place._replace(file=shown + within))
 
 
 def found_in_store(stored: Stored) -> Iterator[Found]:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar. Yields a function to call with the done and the total count."""
+def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a progress bar. Yields a function to call with the done and the total count, None if that is unknown."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -166,7 +166,7 @@ def _foreign(suite: _Suite, said: Mapping[str, Any], number: int) -> StoredRun:
         suite.moment,
         stable_uid(suite.session.uid, suite.path, name, number),
     )
-    params = {key: said[key] for key in ("unit", "range", "extra") if said.get(key)}
+    params = {"unit": said["unit"]} if said.get("unit") else {}  # range and extra are measured, too
     metrics: dict[str, Scalar] = {metric: value if factor == 1 else value * factor}
     return StoredRun(
         suite.session, suite.invocation, start, RunEnd(Verdict.PASSED, suite.moment, metrics=metrics, params=params)

@@ -48,7 +48,6 @@ class _Benchmark:
     """None if it failed."""
     params: Sequence[Sequence[str]]
     version: str | None
-    started_at: Any
     stats: Mapping[str, Sequence[Any]]
     samples: Sequence[Any]
 
@@ -68,10 +67,15 @@ def is_list_of_benchmarks(document: Mapping[str, Any]) -> bool:
 
 
 def read_folder(folder: Path) -> Iterator[Found]:
-    """Read all results of a folder that has benchmarks.json."""
+    """Read all results of a folder that has benchmarks.json. Other folders in it, as of our sessions, are left out."""
     for file in sorted(folder.glob("*/*.json")):
-        if file.name != _MACHINE:
+        if file.name != _MACHINE and (file.with_name(_MACHINE).is_file() or _has_results(file)):
             yield from read(file)
+
+
+def _has_results(file: Path) -> bool:
+    document = document_of(file)
+    return not isinstance(document, Mistake) and recognizes(document)
 
 
 def read(path: Path) -> Iterator[Found]:
@@ -85,7 +89,7 @@ def read(path: Path) -> Iterator[Found]:
     except ValueError as error:
         yield Mistake(place, "date", str(error))
         return
-    commit = document["commit_hash"]
+    commit = document.get("commit_hash")
     if not isinstance(commit, str) or not commit:
         yield Mistake(place, "commit_hash", "expected the hash of a commit")
         return
@@ -118,7 +122,7 @@ class _Context:
             texts = [_shown(value) for value in values]
             metric, factor = _metric(benchmark.name, about)
             end = _end(benchmark, number, metric, factor, self._moment)
-            params = dict(zip(names, texts, strict=False)) | _further(benchmark, about)
+            params = dict(zip(names, texts, strict=False)) | _further(about)
             yield StoredRun(
                 self._session(),
                 self._invocation(),
@@ -180,13 +184,8 @@ def _metric(name: str, about: Mapping[str, Any]) -> tuple[str, float]:
     return metric_in(str(about.get("unit") or ""))
 
 
-def _further(benchmark: _Benchmark, about: Mapping[str, Any]) -> dict[str, Any]:
-    params: dict[str, Any] = {}
-    if about.get("unit"):
-        params["unit"] = about["unit"]
-    if is_number(benchmark.started_at):
-        params["measured_at"] = moment_of(benchmark.started_at / 1000).isoformat()
-    return params
+def _further(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {"unit": about["unit"]} if about.get("unit") else {}
 
 
 def _benchmarks(document: Mapping[str, Any]) -> Iterator[_Benchmark | str]:
@@ -208,7 +207,6 @@ def _of_version_2(name: str, said: Mapping[str, Any]) -> _Benchmark:
         said.get("result"),
         said.get("params"),
         said.get("version"),
-        said.get("started_at"),
         stats,
         said.get("samples"),
     )
@@ -223,12 +221,12 @@ def _of_version_1(name: str, said: Any, document: Mapping[str, Any]) -> _Benchma
     bounds = [one.get("ci_99") for one in each]
     for place, key in enumerate(("ci_99_a", "ci_99_b")):
         stats[key] = [_at(bound, place) for bound in bounds]
-    version, started = (object_in(document, key).get(name) for key in ("benchmark_version", "started_at"))
-    return _made(name, about.get("result"), about.get("params"), version, started, stats, about.get("samples"))
+    version = object_in(document, "benchmark_version").get(name)
+    return _made(name, about.get("result"), about.get("params"), version, stats, about.get("samples"))
 
 
 def _made(
-    name: str, result: Any, params: Any, version: Any, started: Any, stats: Mapping[str, Sequence[Any]], samples: Any
+    name: str, result: Any, params: Any, version: Any, stats: Mapping[str, Sequence[Any]], samples: Any
 ) -> _Benchmark:
     axes = (
         [[str(value) for value in axis] for axis in params if isinstance(axis, list)]
@@ -237,7 +235,7 @@ def _made(
     )
     results = result if isinstance(result, list) or result is None else [result]
     known = samples if isinstance(samples, list) else []
-    return _Benchmark(name, results, axes, version if isinstance(version, str) else None, started, stats, known)
+    return _Benchmark(name, results, axes, version if isinstance(version, str) else None, stats, known)
 
 
 def _at(values: Any, number: int) -> Any:

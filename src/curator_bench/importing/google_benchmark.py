@@ -29,9 +29,12 @@ from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, Sess
 from curator_bench.values import Place, Repeat, Scalar, Verdict
 
 _TIMES = ("real_time", "cpu_time")
-_PARAMS = ("threads", "iterations", "label", "repetitions")
+_PARAMS = ("threads", "label", "repetitions")
 _NO_COUNTERS = frozenset(
-    [*_TIMES, *_PARAMS, "family_index", "per_family_instance_index", "repetition_index", "cv", "rms", "big_o"]
+    (
+        *(*_TIMES, *_PARAMS, "iterations", "family_index", "per_family_instance_index", "repetition_index"),
+        *("cv", "rms", "big_o"),
+    )
 )
 _SUFFIXES = {"median": "", "mean": "_mean", "stddev": "_std", "min": "_min", "max": "_max"}
 

@@ -27,7 +27,7 @@ from curator_bench.importing.units import metric_in
 from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Repeat, Scalar, Verdict
 
-_PARAMS = ("loops", "inner_loops", "description", "tags", "timer")
+_PARAMS = ("inner_loops", "description", "tags", "timer")
 _HARDWARE = ("cpu_model_name", "cpu_count", "platform")
 
 

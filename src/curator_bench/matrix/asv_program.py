@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,24 @@ def main(words: list[str]) -> int:
 def _list(suite: str, file: str) -> None:
     from asv_runner.discovery import _discover
 
-    _discover((suite, file))
+    try:
+        _discover((suite, file))
+    except (Exception, SystemExit) as error:
+        sys.exit(_place_in(suite, error) + _said_by(error))
+
+
+def _place_in(suite: str, error: BaseException) -> str:
+    """Return the last line of the suite that led to an error, as `FILE:LINE: `; empty if none did."""
+    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append((error.filename, error.lineno))
+    inside = [(file, line) for file, line in lines if file.startswith(os.path.join(suite, ""))]
+    return "{}:{}: ".format(*inside[-1]) if inside else ""
+
+
+def _said_by(error: BaseException) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return ": ".join([type(error).__name__, *text.strip().splitlines()[:1]])
 
 
 def _cache(suite: str, benchmark: str) -> None:

@@ -34,8 +34,11 @@ _MOST_BENCHMARKS = 20_000
 _SHOWN = 8
 _BENCHMARK_DIR = re.compile(r'^\s*"benchmark_dir"\s*:\s*"([^"]+)"', re.MULTILINE)
 _TEXT = re.compile(r"u?'(.*)'|<class '(.+)'>")
-_PER_RUN_S = 60.0
-"""Time beside the measurements that a benchmark's own `timeout` is for: starting Python, importing its module."""
+_DEFAULT_TIMEOUT = re.compile(r'^\s*"default_benchmark_timeout"\s*:\s*([0-9.]+)', re.MULTILINE)
+_DEFAULT_TIMEOUT_S = 60.0
+"""The time limit that asv has for benchmarks without one."""
+_PER_RUN_S = 10.0
+"""Time beside that of the processes that `timeout` is for: those import the module as well, this one starts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,14 @@ class Benchmark:
     """The texts of each parameter's values."""
     rounds: int = 1
     timeout: float | None = None
+    setup_cache_key: str | None = None
+    """None if there is no setup_cache."""
     setup_cache_timeout: float | None = None
+
+    def limit_s(self, timeout: float) -> float:
+        """Return the time limit of a run, whose processes have asv's limit `timeout` each: rounds, and setup_cache."""
+        cache = 0 if self.setup_cache_key is None else self.setup_cache_timeout or timeout
+        return self.rounds * timeout + cache + _PER_RUN_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +76,19 @@ def folder_of_suite(path: Path) -> Path:
         found = _BENCHMARK_DIR.search(conf.read_text("utf-8", "replace"))
         path = conf.parent / (found[1] if found else "benchmarks")
     if not (path / "__init__.py").is_file():
-        raise BenchError(f"{path} is no suite of asv: expected a folder with __init__.py, or an {CONF}")
+        below = sorted(path.glob(f"*/{CONF}"))
+        near = f"; there is one in {os.path.normpath(below[0].parent)}" if below else ""
+        raise BenchError(f"{path} is no suite of asv: expected a folder with __init__.py, or an {CONF}{near}")
     return Path(os.path.normpath(path))
+
+
+def default_timeout_of(path: Path) -> float:
+    """Return the time limit of benchmarks without one, by asv.conf.json in the folder `path` or beside it."""
+    for conf in (path, path / CONF, path.parent / CONF):
+        if conf.is_file() and (found := _DEFAULT_TIMEOUT.search(conf.read_text("utf-8", "replace"))):
+            with suppress(ValueError):
+                return float(found[1])
+    return _DEFAULT_TIMEOUT_S
 
 
 def benchmarks_of(suite: Path, python: str, env: Mapping[str, str]) -> tuple[Benchmark, ...]:
@@ -144,15 +165,21 @@ def _benchmark(listed: Mapping[str, Any]) -> Benchmark:
         params=tuple(tuple(map(str, values)) for values in listed["params"]),
         rounds=int(listed.get("rounds") or 1),
         timeout=listed.get("timeout"),
+        setup_cache_key=listed.get("setup_cache_key"),
         setup_cache_timeout=listed.get("setup_cache_timeout"),
     )
 
 
-def blocks_of(written: Block, suite: Path, benchmarks: Sequence[Benchmark], place: Place) -> Iterator[Block]:
-    """Yield a block of an ordinary entry for each benchmark. Its other keys are those of the written block."""
+def blocks_of(
+    written: Block, suite: Path, benchmarks: Sequence[Benchmark], place: Place, default_timeout: float | None = None
+) -> Iterator[Block]:
+    """Yield a block of an ordinary entry for each benchmark. Its other keys are those of the written block.
+
+    Benchmarks without `timeout` have the default one; without that, the file's.
+    """
     for one in benchmarks:
         block = written.copy()
-        for key in ("asv", "bench"):
+        for key in ("asv", "bench", "not_bench"):
             if key in block:
                 block.take(key)
         axes = _axes(one, place)
@@ -165,8 +192,9 @@ def blocks_of(written: Block, suite: Path, benchmarks: Sequence[Benchmark], plac
             **({"matrix": axes} if axes else {}),
             **({} if "ray" in block else {"ray": False}),
         }
-        if one.timeout is not None and "timeout_s" not in block:
-            own["timeout_s"] = one.rounds * one.timeout + (one.setup_cache_timeout or one.timeout) + _PER_RUN_S
+        timeout = default_timeout if one.timeout is None else one.timeout
+        if timeout is not None and "timeout_s" not in block:
+            own["timeout_s"] = one.limit_s(timeout)
         for key, value in own.items():
             block.put(key, value, place)
         yield block
@@ -205,15 +233,21 @@ def _texts(values: Sequence[str]) -> Sequence[str]:
     return plain if len(set(plain)) == len(plain) else values
 
 
-def chosen(benchmarks: Sequence[Benchmark], pattern: str) -> tuple[Benchmark, ...]:
-    """Return the benchmarks whose names match a regular expression, as `asv run --bench` does. Raises BenchError."""
+def chosen(benchmarks: Sequence[Benchmark], pattern: str, *, is_wanted: bool = True) -> tuple[Benchmark, ...]:
+    """Return the benchmarks whose names match a regular expression, as `asv run --bench` does, or all others.
+
+    Raises BenchError if none matches, or none is left.
+    """
     try:
         wanted = re.compile(pattern)
     except re.error as error:
         raise BenchError(f"expected a regular expression: {error}") from None
-    found = tuple(one for one in benchmarks if wanted.search(one.name))
-    if not found:
+    matching = {one.name for one in benchmarks if wanted.search(one.name)}
+    if not matching:
         names = [one.name for one in benchmarks]
         shown = [*names[:_SHOWN], *(["…"] if len(names) > _SHOWN else [])]
         raise BenchError(f"no benchmark matches {pattern!r}; there are: {', '.join(shown)}")
+    found = tuple(one for one in benchmarks if (one.name in matching) is is_wanted)
+    if not found:
+        raise BenchError(f"every benchmark matches {pattern!r}, so none is left")
     return found

@@ -14,7 +14,7 @@ from curator_bench.matrix.file_block import DEFAULT_TIMEOUT_S, FileReader
 from curator_bench.matrix.merging import merge
 from curator_bench.matrix.scalars import describe
 from curator_bench.matrix.schema import EntryBlock, FileBlock, RayBlock, RequirementBlock, as_text
-from curator_bench.matrix.suite_block import SuiteReader
+from curator_bench.matrix.suite_block import CHOOSING, SuiteReader
 from curator_bench.matrix.tree import Block, Items, Step, Undefined, leaves, place_of, show_path
 from curator_bench.matrix.validation import plain, validated
 from curator_bench.values import BOUNDS, GATES, Entry, MatrixFile, Place, RaySettings, Requirement, Scalar
@@ -65,8 +65,8 @@ class EntriesReader:
             elif "asv" in block:
                 yield from ((index, one, place) for one in suites.blocks(index, block, place))
             else:
-                if "bench" in block:
-                    wrong(("entries", index, "bench"), "goes with `asv`, and chooses among its benchmarks")
+                for key in CHOOSING.intersection(block):
+                    wrong(("entries", index, key), "goes with `asv`, and chooses among its benchmarks")
                 yield index, block, place
 
     def _check_unique(self, blocks: Sequence[tuple[int, Block, Place]]) -> None:
@@ -75,7 +75,8 @@ class EntriesReader:
             name = as_text(block.get("name"))
             if isinstance(name, str):
                 if name in first:
-                    self._wrong(self._tree, ("entries", index), name_is_taken(name, first[name]))
+                    hint = "; choose other benchmarks by `bench` and `not_bench`" if "asv" in block else ""
+                    self._wrong(self._tree, ("entries", index), name_is_taken(name, first[name]) + hint)
                 first.setdefault(name, place)
 
     def _wrong(self, tree: Any, path: tuple[Step, ...], problem: str, above: tuple[Step, ...] = ()) -> None:

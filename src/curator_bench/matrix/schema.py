@@ -325,6 +325,7 @@ class EntryBlock(_Model):
     bench: Text | None = Field(
         None, description="Only the benchmarks of `asv` whose names match this regular expression."
     )
+    not_bench: Text | None = Field(None, description="Not those of them whose names match this regular expression.")
     args: Text = Field("", description="Arguments: split by shell rules, then placeholders are replaced in each word.")
     python: Text | None = Field(None, description="The interpreter; pytest's own by default.")
     enabled: bool = Field(True, description="false removes the entry.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from curator_bench.errors import BenchError
 from curator_bench.matrix import asv_suite
@@ -19,6 +19,9 @@ from curator_bench.values import Place
 
 Wrong = Callable[[tuple[Step, ...], str], None]
 """Notes a mistake at a path of the file."""
+
+CHOOSING = frozenset({"bench", "not_bench"})
+"""Keys that choose among the benchmarks of a suite."""
 
 
 class SuiteReader:
@@ -35,13 +38,13 @@ class SuiteReader:
         for key in own:
             self._wrong((*above, key), "conflicts with asv: each benchmark of a suite has its own")
         path = None if own else self._text(block, "asv", above)
-        pattern = self._text(block, "bench", above) if "bench" in block else ""
-        if path is None or pattern is None:
+        patterns = {key: self._text(block, key, above) for key in ("bench", "not_bench") if key in block}
+        if path is None or None in patterns.values():
             return []
         directory, problems = self._reader.path_of(path, block.places["asv"], (*above, "asv"))
         for problem in problems:
             self._wrong((*above, "asv"), problem)
-        return [] if problems else self._found(block, directory, pattern, above, place)
+        return [] if problems else self._found(block, directory, patterns, above, place)
 
     def _text(self, block: Block, key: str, above: tuple[Step, ...]) -> str | None:
         value = block[key]
@@ -54,18 +57,26 @@ class SuiteReader:
         return None
 
     def _found(
-        self, block: Block, directory: str, pattern: str, above: tuple[Step, ...], place: Place
+        self, block: Block, directory: str, patterns: Mapping[str, str | None], above: tuple[Step, ...], place: Place
     ) -> Sequence[Block]:
         key = "asv"
         try:
-            suite = asv_suite.folder_of_suite(self._load.request.working_dir / directory)
+            named = self._load.request.working_dir / directory
+            suite = asv_suite.folder_of_suite(named)
             env = self._environment(block)
             benchmarks = asv_suite.benchmarks_of(suite, self._python(block, env), env)
-            key = "bench"
-            return list(asv_suite.blocks_of(block, suite, asv_suite.chosen(benchmarks, pattern), place))
+            for key, pattern in patterns.items():
+                benchmarks = asv_suite.chosen(benchmarks, pattern or "", is_wanted=key == "bench")
+            default = None if self._has_timeout else asv_suite.default_timeout_of(named)
+            return list(asv_suite.blocks_of(block, suite, benchmarks, place, default))
         except BenchError as error:
-            self._wrong((*above, key if key in block else "asv"), str(error))
+            self._wrong((*above, key), str(error))
             return []
+
+    @property
+    def _has_timeout(self) -> bool:
+        """True if the file has a time limit for its entries."""
+        return (self._reader.block.default_timeout_s or self._reader.block.timeout_s) is not None
 
     def _environment(self, block: Block) -> dict[str, str]:
         """Return the environment of the benchmarks, as far as it is known here."""

@@ -21,6 +21,8 @@ from curator_bench.store.tables import INVOCATIONS, IS_NO_HUNT, METRICS, REQUIRE
 from curator_bench.values import CommitPlace, Scalar, Verdict
 
 _NAMES_SHOWN = 3
+_SHORTEST_PART = 3
+"""Shorter words are in too many names to suggest those."""
 _AT_ONCE = 500
 MISSED_COLUMNS = ("metric", "bound", "limit", "actual", "met", "note")
 NOBODY: Mapping[int, str] = {}
@@ -256,6 +258,8 @@ def known_entries(connection: Connection, *, hunts: bool = False) -> list[KnownE
 def find_entries(connection: Connection, named: str, *, hunts: bool = False) -> list[EntryKey]:
     """Find entries by id, by the name shared by all combinations of an entry, or by node id.
 
+    The path of a node id may be the end of the recorded one, if that is the only such path.
+
     Raises BenchError with the nearest names if there is none.
     """
     if found := _entries_named(connection, named, hunts=hunts):
@@ -280,12 +284,19 @@ def _entries_named(connection: Connection, named: str, *, hunts: bool) -> list[E
     meant = [RUNS.c.name == named, RUNS.c.originalname == named]
     if name:
         meant.append(and_(RUNS.c.path == path, or_(RUNS.c.name == name, RUNS.c.originalname == name)))
-    columns = (RUNS.c.name, RUNS.c.path)
     for condition in meant:
-        chosen = select(*columns, func.max(RUNS.c.originalname)).where(condition, _kind_of_run(hunts))
-        if found := connection.execute(chosen.group_by(*columns).order_by(*columns)).fetchall():
-            return [EntryKey(*row) for row in found]
-    return []
+        if found := _entries_where(connection, condition, hunts=hunts):
+            return found
+    is_within = RUNS.c.path.endswith(f"/{path}", autoescape=True)
+    is_named = or_(RUNS.c.name == name, RUNS.c.originalname == name)
+    found = _entries_where(connection, and_(is_within, is_named), hunts=hunts) if path and name else []
+    return found if len({entry.path for entry in found}) == 1 else []
+
+
+def _entries_where(connection: Connection, condition: ColumnElement[bool], *, hunts: bool) -> list[EntryKey]:
+    columns = (RUNS.c.name, RUNS.c.path)
+    chosen = select(*columns, func.max(RUNS.c.originalname)).where(condition, _kind_of_run(hunts))
+    return [EntryKey(*row) for row in connection.execute(chosen.group_by(*columns).order_by(*columns))]
 
 
 def metric_names(connection: Connection, entries: Iterable[EntryKey], *, hunts: bool = False) -> list[str]:
@@ -334,8 +345,12 @@ def newest_runs_of_file(connection: Connection, path: str) -> dict[str, NewestRu
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Text for a message about an unknown name: the nearest known ones; "" if none is near."""
-    close = get_close_matches(name, set(known), n=_NAMES_SHOWN, cutoff=0.6)
+    """Text for a message about an unknown name: the nearest known ones, else those with it in them; "" if none."""
+    names = set(known)
+    close = get_close_matches(name, names, n=_NAMES_SHOWN, cutoff=0.6)
+    if not close and len(name) >= _SHORTEST_PART:
+        close = sorted((one for one in names if name.lower() in one.lower()), key=lambda one: (len(one), one))
+    close = close[:_NAMES_SHOWN]
     return f"; did you mean {', '.join(map(repr, close))}?" if close else ""
 
 
