@@ -20,7 +20,7 @@ SCOPED = {"accept", "calibrate", "compare", "export", "history", "regressions", 
 OF_ONE_SESSION = {"show", "pivot", "report", "resend"}
 THAT_CHOOSE_ON_THE_PAGE = {"serve"}
 OF_NO_HISTORY = {"comment", "init", "matrix", "command", "doctor", "paths", "run"}
-THAT_MEASURE = {"bisect", "bisect-step", "ab", "nightly", "jobs"}
+THAT_MEASURE = {"bisect", "bisect-step", "ab", "nightly", "watch", "jobs"}
 THAT_COPY_OR_REMOVE = {"merge", "import", "prune", "record", "publish"}
 OF_TWO_SIDES = {"why"}
 """They choose a branch and a machine like the others; `--since` divides the runs into two sides."""
