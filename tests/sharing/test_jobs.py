@@ -99,6 +99,17 @@ def test_a_ci_system_gets_only_as_many_jobs_as_it_starts(tmp_path: Path) -> None
             form(jobs)
 
 
+def test_nothing_to_do_is_a_pipeline_that_gitlab_accepts() -> None:
+    (job,) = yaml.safe_load(gitlab_pipeline([], "night")).values()
+    assert job["script"] == ['echo "Every benchmark has a result"']
+
+
+def test_if_no_duration_is_known_each_job_has_as_many(tmp_path: Path) -> None:
+    unknown = [replace(unit, is_recorded=False) for unit in units(600, 600, *[1.0] * 4)]
+    jobs = divided(unknown, 2, Limits(3600, 60), tmp_path)
+    assert [(len(job.units), job.seconds) for job in jobs] == [(3, 0), (3, 0)]
+
+
 def test_what_has_no_result_is_missing() -> None:
     known, unknown = (
         Unit("test_a.py", "test_a.py", "test_a.py", 1, is_recorded=is_known, longest_s=9) for is_known in (True, False)
@@ -116,7 +127,7 @@ def test_what_has_no_result_is_missing() -> None:
 def test_every_benchmark_is_in_one_job_and_old_files_go(project: Path) -> None:
     done = command("jobs", "benchmarks", "--count", "4", "--github", cwd=project)
     assert done.returncode == 0, done.stderr
-    assert "6 benchmarks have no recorded duration" in done.stderr
+    assert "6 benchmarks have no recorded duration yet, so they are divided by their number" in done.stderr
     first = json.loads(done.stdout)["include"]
     assert [job["file"] for job in first] == [f"jobs/job-{number}.txt" for number in range(1, 5)]
     lines = [line for file in (project / "jobs").iterdir() for line in file.read_text().splitlines()]
@@ -140,6 +151,7 @@ def test_every_benchmark_is_in_one_job_and_old_files_go(project: Path) -> None:
         (("nothing.yaml",), "nothing.yaml"),
         (("benchmarks/matrix.yaml", "-m", "missing"), "no entry has the mark 'missing'"),
         (("benchmarks", "--shared"), "--shared needs --count"),
+        (("benchmarks", "--github", "--gitlab"), "cannot be used together"),
         (("benchmarks", "--set-up", "7h"), "leaves nothing of the limit"),
         (("benchmarks", "--session", "a/b"), "expected letters"),
         (("benchmarks", "--missing"), "no runs here yet"),
