@@ -145,6 +145,21 @@ def test_every_benchmark_is_in_one_job_and_old_files_go(project: Path) -> None:
     assert job == [{"BENCH_JOB": "1", "BENCH_ARGUMENTS": "jobs/job-1.txt"}]
 
 
+def test_many_that_are_missing_are_counted_and_long_names_are_short(project: Path) -> None:
+    names = [f"{'long' * 30}-{number}" for number in range(15)]
+    entries = "\n".join(f"  - {{name: {name}, script: sleep.py}}" for name in names)
+    (project / "benchmarks" / "matrix.yaml").write_text(f"ray: false\nentries:\n{entries}")
+    record(project, dict.fromkeys(names[:3], 5.0))
+    words = ("benchmarks/matrix.yaml", "--session", "earlier", "--db", "benchmark.db", "--count", "1")
+    done = command("jobs", *words, "--missing", cwd=project)
+    assert done.stderr.count("missing: ") == 11
+    assert "missing: 2 more; the files in jobs name all" in done.stderr
+    done = command("jobs", *words, cwd=project)
+    assert "15.0 s + 12 not known" in done.stdout
+    (said,) = [line for line in done.stderr.splitlines() if "12 benchmarks have no recorded duration:" in line]
+    assert len(said) < 320
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
