@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import warm
 
-from curator_bench.calibration.proposals import rounded
+from curator_bench.calibration.proposals import Limit, Proposal, State, rounded
+from curator_bench.cli.calibrate import by_hand
+from curator_bench.store.database import database_url, open_for_writing
+from curator_bench.store.recorder import Recorder
+from curator_bench.store.records import InvocationRecord, RunEnd, RunStart, SessionRecord
+from curator_bench.values import Verdict
 
 MATRIX = """\
 ray: false
@@ -33,6 +40,7 @@ entries:
       - {metric: late_s, max_value: 1}
       - {metric: new_s, max_value: 1}
 """
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ENTRIES = {"sort": 1.0, "slower": 1.2, "axes[1]": 1.0, "axes[2]": 1.1}
 
 
@@ -111,6 +119,32 @@ def test_what_is_written_is_read_again_and_fits(project: Path, tmp_path: Path) -
     told = calibrate(tmp_path, "--write", "--metric", "exec_time_s").stdout
     assert "sort: write into its requirements: - {metric: exec_time_s, max_value: " in told  # it shares them
     assert documents(tmp_path)["axes", "exec_time_s", "max_value"]["state"] == "fits"
+
+
+def test_nothing_is_proposed_while_an_entry_that_shares_the_limit_has_too_few_runs(
+    project: Path, tmp_path: Path
+) -> None:
+    shutil.copy(project / "benchmark.db", tmp_path)
+    text = MATRIX.replace("{n: [1, 2]}", "{n: [1, 2, 3]}").replace('"${LIMIT:-20}"', "20")
+    (tmp_path / "matrix.yaml").write_text(text)
+    told = calibrate(tmp_path, "--write").stdout
+    assert "axes time_s max_value: nothing is proposed until all have enough runs: axes[3] (30 more needed)" in told
+    assert "max_value: 20" in (tmp_path / "matrix.yaml").read_text()
+    with open_for_writing(database_url(str(tmp_path / "benchmark.db"))) as database:
+        recorder = Recorder(database, SessionRecord("s", str(tmp_path)), InvocationRecord("i", NOON))
+        uid = recorder.start_run(RunStart("axes[3]", "matrix.yaml", NOON))
+        recorder.finish_run(uid, RunEnd(Verdict.SKIPPED, NOON))
+    assert documents(tmp_path)["axes", "time_s", "max_value"]["state"] == "loose"
+
+
+def test_what_is_written_by_hand_is_a_line_of_a_matrix() -> None:
+    def line(metric: str, key: str) -> str:
+        limit = Limit("m.yaml", ("a.time_x",), metric, key, 60, None)
+        (said,) = by_hand([Proposal(limit, State.LOOSE, 10, "10")])
+        return said.rpartition("asv): ")[2]
+
+    assert line("", "timeout_s") == "timeout_s: 10"
+    assert line("time_s", "max_value") == "- {metric: time_s, max_value: 10}"
 
 
 def test_a_limit_has_few_digits_and_is_never_tighter() -> None:

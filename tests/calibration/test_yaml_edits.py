@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from curator_bench.calibration.proposals import limits_of
 from curator_bench.calibration.yaml_edits import MatrixText, Spot, Written
 from curator_bench.errors import BenchError
+from curator_bench.values import Entry, MatrixFile, Place, Requirement
 
 TEXT = """\
 # The nightly.
@@ -115,6 +117,35 @@ entries:
     ]
     assert "        max_value: 2   # the last\n      - {metric" in changed
     assert len(MatrixText(written(tmp_path, changed)).numbers) == len(text.numbers) + 4
+
+
+def test_a_suite_has_one_place_for_the_limits_of_its_benchmarks(tmp_path: Path) -> None:
+    text = read(
+        tmp_path,
+        """\
+entries:
+  - asv: perf   # all of it
+    requirements: [{metric: time_s, max_value: 1}]
+  - {asv: perf, bench: a, timeout_s: 5}
+""",
+    )
+    folder = MatrixFile(str(tmp_path / "matrix.yaml"), str(tmp_path))
+    required = (Requirement("time_s", max_value=1),)
+
+    def entry(name: str, line: int, timeout_s: float) -> Entry:
+        place = Place(folder.file, line)
+        return Entry(name, place, folder, "a.py", asv="perf", timeout_s=timeout_s, requirements=required[: 3 - line])
+
+    def limits(*entries: Entry) -> dict[tuple[tuple[str, ...], str], int | None]:
+        found = limits_of(entries, {folder.file: text}, ())
+        return {(one.names, one.key): one.written.spot.line if one.written else None for one in found}
+
+    both = ("a.time_x", "a.time_y")
+    same = limits(entry("a.time_x", 2, 60), entry("a.time_y", 2, 60), entry("a.time_z", 4, 5))
+    assert same == {(both, "max_value"): 3, (both, "timeout_s"): 2, (("a.time_z",), "timeout_s"): 4}
+    own = limits(entry("a.time_x", 2, 60), entry("a.time_y", 2, 90))  # one line cannot say both
+    assert own == {(both, "max_value"): 3, (both[:1], "timeout_s"): None, (both[1:], "timeout_s"): None}
+    assert "asv: perf   # all of it\n    timeout_s: 9\n" in text.replaced([(found(text, "asv:2").spot, "9")])
 
 
 def written(folder: Path, text: str) -> Path:

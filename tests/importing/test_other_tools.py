@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 
 from curator_bench.cli import import_, import_files
 from curator_bench.errors import BenchError, Mistake
+from curator_bench.importing import bencher
 from curator_bench.importing.formats import format_of
 from curator_bench.importing.found_runs import FoundRun
 from curator_bench.importing.importer import Importer
@@ -237,6 +239,16 @@ def test_bmf_goes_through_unchanged(tmp_path: Path) -> None:
     command(tmp_path, "import", "file.json", "--db", "a.db")
     command(tmp_path, "export", "--format", "bmf", "--db", "a.db", "--out", "out.json")
     assert json.loads((tmp_path / "out.json").read_text()) == BMF
+    assert json.loads(command(tmp_path, "export", "--format", "bmf", "--db", "a.db", "--out", "-")) == BMF
+    assert not (tmp_path / "-").exists()
+
+
+def test_bmf_has_only_the_metrics_that_are_shown(tmp_path: Path) -> None:
+    found, _ = read(written(tmp_path, BMF))
+    more = {"machine.cpus": 8, "exit_code": 0, "latency_std": 0.1, "latency_min": 87, "latency_max": 89}
+    run = found["sort"]
+    run = replace(run, end=replace(run.end, metrics={**run.end.metrics, **more}))
+    assert json.loads(bencher.text_of([run]))["sort"].keys() == BMF["sort"].keys()
 
 
 def test_data_of_github_action_benchmark_is_read_in_its_units(tmp_path: Path) -> None:

@@ -99,6 +99,17 @@ def test_a_ci_system_gets_only_as_many_jobs_as_it_starts(tmp_path: Path) -> None
             form(jobs)
 
 
+def test_nothing_to_do_is_a_pipeline_that_gitlab_accepts() -> None:
+    (job,) = yaml.safe_load(gitlab_pipeline([], "night")).values()
+    assert job["script"] == ['echo "Every benchmark has a result"']
+
+
+def test_if_no_duration_is_known_each_job_has_as_many(tmp_path: Path) -> None:
+    unknown = [replace(unit, is_recorded=False) for unit in units(600, 600, *[1.0] * 4)]
+    jobs = divided(unknown, 2, Limits(3600, 60), tmp_path)
+    assert [(len(job.units), job.seconds) for job in jobs] == [(3, 0), (3, 0)]
+
+
 def test_what_has_no_result_is_missing() -> None:
     known, unknown = (
         Unit("test_a.py", "test_a.py", "test_a.py", 1, is_recorded=is_known, longest_s=9) for is_known in (True, False)
@@ -116,7 +127,7 @@ def test_what_has_no_result_is_missing() -> None:
 def test_every_benchmark_is_in_one_job_and_old_files_go(project: Path) -> None:
     done = command("jobs", "benchmarks", "--count", "4", "--github", cwd=project)
     assert done.returncode == 0, done.stderr
-    assert "6 benchmarks have no recorded duration" in done.stderr
+    assert "6 benchmarks have no recorded duration yet, so they are divided by their number" in done.stderr
     first = json.loads(done.stdout)["include"]
     assert [job["file"] for job in first] == [f"jobs/job-{number}.txt" for number in range(1, 5)]
     lines = [line for file in (project / "jobs").iterdir() for line in file.read_text().splitlines()]
@@ -134,12 +145,28 @@ def test_every_benchmark_is_in_one_job_and_old_files_go(project: Path) -> None:
     assert job == [{"BENCH_JOB": "1", "BENCH_ARGUMENTS": "jobs/job-1.txt"}]
 
 
+def test_many_that_are_missing_are_counted_and_long_names_are_short(project: Path) -> None:
+    names = [f"{'long' * 30}-{number}" for number in range(15)]
+    entries = "\n".join(f"  - {{name: {name}, script: sleep.py}}" for name in names)
+    (project / "benchmarks" / "matrix.yaml").write_text(f"ray: false\nentries:\n{entries}")
+    record(project, dict.fromkeys(names[:3], 5.0))
+    words = ("benchmarks/matrix.yaml", "--session", "earlier", "--db", "benchmark.db", "--count", "1")
+    done = command("jobs", *words, "--missing", cwd=project)
+    assert done.stderr.count("missing: ") == 11
+    assert "missing: 2 more; the files in jobs name all" in done.stderr
+    done = command("jobs", *words, cwd=project)
+    assert "15.0 s + 12 not known" in done.stdout
+    (said,) = [line for line in done.stderr.splitlines() if "12 benchmarks have no recorded duration:" in line]
+    assert len(said) < 320
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("nothing.yaml",), "nothing.yaml"),
         (("benchmarks/matrix.yaml", "-m", "missing"), "no entry has the mark 'missing'"),
         (("benchmarks", "--shared"), "--shared needs --count"),
+        (("benchmarks", "--github", "--gitlab"), "cannot be used together"),
         (("benchmarks", "--set-up", "7h"), "leaves nothing of the limit"),
         (("benchmarks", "--session", "a/b"), "expected letters"),
         (("benchmarks", "--missing"), "no runs here yet"),

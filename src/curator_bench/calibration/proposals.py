@@ -1,13 +1,13 @@
 """The limits of a matrix, judged by the recorded runs: how tight or loose they are, and those that history suggests.
 
 A limit belongs to what is written. Entries that are made from one definition by axes, and machines, share it: then the
-loosest one is proposed that one of them needs.
+loosest one is proposed that one of them needs, as soon as all these entries have enough runs.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from curator_bench.calibration.yaml_edits import TIMEOUT, MatrixText, Written
+from curator_bench.calibration.yaml_edits import TIMEOUT, MatrixText, Written, name_of_suite
 from curator_bench.store.all_series import Series, all_series, groups_of
+from curator_bench.store.latest import ever_skipped
 from curator_bench.store.queries import EntryKey
 from curator_bench.values import Entry
 from curator_bench.verdict.cases import History, Rules
 from curator_bench.verdict.direction import Better, better_of
 from curator_bench.verdict.distributions import Floats
 from curator_bench.verdict.judgement import Trend, Word
-from curator_bench.verdict.limits import RATE, Scatter, scatter_of
+from curator_bench.verdict.limits import FEWEST, RATE, Scatter, scatter_of
 from curator_bench.verdict.noise import BLOCK
 from curator_bench.verdict.trends import trends
 
@@ -74,6 +75,15 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """An entry whose runs are too few for a limit."""
+
+    entry: str
+    missing: int
+    """How many runs more it takes; 0 if there are enough, but its level is new."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """A limit as it is written, or that could be, with all runs that it holds for."""
 
@@ -89,6 +99,8 @@ class Limit:
     measured: tuple[Measured, ...] = ()
     longest_s: float | None = None
     """`max_timeout_s` of the file, for a timeout."""
+    lacking: tuple[Lacking, ...] = ()
+    """Entries that share it and have too few runs."""
 
     @property
     def is_upper(self) -> bool:
@@ -131,9 +143,23 @@ def limits_of(
     shared: dict[tuple[object, ...], list[tuple[Limit, Entry]]] = defaultdict(list)
     for entry in entries:
         for limit in _limits(entry, texts[entry.file.file], metrics):
-            place = limit.written.spot if limit.written else limit.names
+            place = limit.written.spot if limit.written else _block(entry)
             shared[limit.file, place, limit.metric, limit.key, limit.now].append((limit, entry))
-    return dict(map(_together, shared.values()))
+    return dict(_written_once(map(_together, shared.values())))
+
+
+def _block(entry: Entry) -> str:
+    """Return the name of the block that the entry is written in."""
+    return name_of_suite(entry.place.line) if entry.asv else entry.name
+
+
+def _written_once(found: Iterable[tuple[Limit, list[Entry]]]) -> Iterator[tuple[Limit, list[Entry]]]:
+    """Yield the limits; those of a suite that differ have no place where each could be written."""
+    limits = list(found)
+    places = Counter((limit.file, limit.written.spot, limit.metric) for limit, _ in limits if limit.written)
+    for limit, entries in limits:
+        is_own = limit.written and places[limit.file, limit.written.spot, limit.metric] == 1
+        yield (limit if is_own else replace(limit, written=None)), entries
 
 
 def _together(limits: Sequence[tuple[Limit, Entry]]) -> tuple[Limit, list[Entry]]:
@@ -142,9 +168,12 @@ def _together(limits: Sequence[tuple[Limit, Entry]]) -> tuple[Limit, list[Entry]
 
 
 def _limits(entry: Entry, text: MatrixText, metrics: Sequence[str]) -> Iterator[Limit]:
+    block = _block(entry)
+
     def limit(metric: str, key: str, now: float | None) -> Limit:
-        named = [one for one in text.numbers if (one.entry, one.metric, one.key) == (entry.name, metric, key)]
-        place = next((one for one in named if one.text is None or one.number == now), None)
+        named = [one for one in text.numbers if (one.entry, one.metric, one.key) == (block, metric, key)]
+        is_clear = not entry.asv or len(named) == 1  # several suites may stand on one line
+        place = next((one for one in named if is_clear and (one.text is None or one.number == now)), None)
         longest_s = text.longest_timeout_s if key == TIMEOUT else None
         return Limit(entry.file.file, (entry.name,), metric, key, now, place, longest_s=longest_s)
 
@@ -157,9 +186,7 @@ def _limits(entry: Entry, text: MatrixText, metrics: Sequence[str]) -> Iterator[
     for metric in metrics:
         if metric not in bounded and (better := better_of(metric)) is not None:
             key = "max_value" if better is Better.LESS else "min_value"
-            yield Limit(
-                entry.file.file, (entry.name,), metric, key, None, text.new_requirement(entry.name, metric, key)
-            )
+            yield Limit(entry.file.file, (entry.name,), metric, key, None, text.new_requirement(block, metric, key))
     yield limit("", TIMEOUT, entry.timeout_s)
 
 
@@ -186,6 +213,7 @@ class Calibration:
         """`entries` are keys in the database by id."""
         groups = groups_of(connection, list(entries.values()))
         self._names = {(key.name, key.path): name for name, key in entries.items()}
+        self._skipped = {self._names.get(key) for key in ever_skipped(connection)}
         self._series: dict[tuple[str, str], list[Series]] = defaultdict(list)
         found = all_series(connection, branch=scope.branch, among=groups, machine=scope.machine) if groups else []
         for one in (replace(one, values=values) for one in found if len(values := scope.values(one))):
@@ -200,9 +228,17 @@ class Calibration:
         }
         measured = self._measured([one for series in wanted.values() for one in series])
         return [
-            _proposal(replace(limit, measured=tuple(measured[id(one)] for one in series)))
-            for limit, series in wanted.items()
+            _proposal(self._with_runs(limit, of, [measured[id(one)] for one in wanted[limit]]))
+            for limit, of in limits.items()
         ]
+
+    def _with_runs(self, limit: Limit, entries: Sequence[Entry], measured: Sequence[Measured]) -> Limit:
+        runs = dict.fromkeys((one.id for one in entries if one.id not in self._skipped), 0)
+        for one in measured:
+            runs[one.entry] = max(runs.get(one.entry, 0), one.runs)
+        enough = {one.entry for one in measured if one.scatter is not None}
+        lacking = [Lacking(name, max(FEWEST - count, 0)) for name, count in runs.items() if name not in enough]
+        return replace(limit, measured=tuple(measured), lacking=tuple(lacking))
 
     def _series_of(self, name: str, limit: Limit) -> list[Series]:
         if limit.key != TIMEOUT:
@@ -239,10 +275,12 @@ def _proposal(limit: Limit) -> Proposal:
     if not limit.known:
         return Proposal(limit, State.TOO_FEW)
     if limit.key == TIMEOUT:
-        return _timeout(limit)
+        return Proposal(limit, State.TOO_FEW) if limit.lacking else _timeout(limit)
     now, is_upper = limit.now, limit.is_upper
     if now is not None and any((now < one.level) if is_upper else (now > one.level) for one in limit.known):
         return Proposal(limit, State.EXCEEDED, chance_now=1.0)
+    if limit.lacking:
+        return Proposal(limit, State.TOO_FEW)
     if any(one.is_constant for one in limit.known):
         return Proposal(limit, State.EXACT)
     loosest = max if is_upper else min
@@ -260,7 +298,7 @@ def _proposal(limit: Limit) -> Proposal:
 
 
 def _beyond_doubt(limit: Limit) -> list[float]:
-    """Return the farthest values of machines and entries with too few runs: these the limit must not exclude."""
+    """Return the farthest values of machines with too few runs: these the limit must not exclude."""
     return [one.farthest[1 if limit.is_upper else 0] for one in limit.measured if one.scatter is None]
 
 

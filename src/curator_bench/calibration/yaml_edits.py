@@ -46,6 +46,7 @@ class Written:
     """A number of an entry as it is written: `timeout_s`, or a bound of a metric."""
 
     entry: str
+    """Its name, or `name_of_suite`."""
     metric: str
     """Empty for `timeout_s`."""
     key: str
@@ -100,7 +101,7 @@ class MatrixText:
         own = _value(found[0], "requirements") if len(found) == 1 else None
         text = f"{{metric: {_plain(metric)}, {bound}: "
         if len(found) == 1 and own is None and not any(known[0] == entry for known in self._new):
-            spot = self._beside(found[0], _value(found[0], "name"), f"requirements: [{text}")
+            spot = self._beside(found[0], f"requirements: [{text}")
             return replace(spot, after="}]", metric=metric)
         if not isinstance(own, yaml.SequenceNode) or not own.value or sum(one is own for one in lists) > 1:
             return None  # of the older form, empty, or shared with other entries
@@ -127,20 +128,20 @@ class MatrixText:
     def _of_document(self, root: yaml.Node) -> Iterator[Written]:
         entries = _value(root, "entries")
         for entry in entries.value if isinstance(entries, yaml.SequenceNode) else ():
-            name = _value(entry, "name")
-            if isinstance(entry, yaml.MappingNode) and isinstance(name, yaml.ScalarNode):
-                self._entries.append((name.value, entry))
+            if isinstance(entry, yaml.MappingNode) and (name := _name(entry)):
+                self._entries.append((name, entry))
                 yield self._timeout(entry, name)
-                yield from self._bounds(entry, name.value)
+                yield from self._bounds(entry, name)
 
-    def _timeout(self, entry: yaml.MappingNode, name: yaml.ScalarNode) -> Written:
+    def _timeout(self, entry: yaml.MappingNode, name: str) -> Written:
         found = _value(entry, TIMEOUT)
         if isinstance(found, yaml.ScalarNode):
-            return Written(name.value, "", TIMEOUT, found.value, _spot(found))
-        return Written(name.value, "", TIMEOUT, None, self._beside(entry, name, f"{TIMEOUT}: "))
+            return Written(name, "", TIMEOUT, found.value, _spot(found))
+        return Written(name, "", TIMEOUT, None, self._beside(entry, f"{TIMEOUT}: "))
 
-    def _beside(self, entry: yaml.MappingNode, name: yaml.Node | None, text: str) -> Spot:
+    def _beside(self, entry: yaml.MappingNode, text: str) -> Spot:
         """Return where a key may be added to an entry: after its name."""
+        name = _named_by(entry)
         assert name is not None
         at, line = name.end_mark.index, name.end_mark.line + 1
         if entry.flow_style:
@@ -158,6 +159,23 @@ class MatrixText:
                 found = _value(requirement, bound)
                 if isinstance(found, yaml.ScalarNode):
                     yield Written(name, metric, bound, found.value, _spot(found))
+
+
+def name_of_suite(line: int) -> str:
+    """Return what stands for the name of an `asv:` block, which has none of its own: all its benchmarks share it."""
+    return f"asv:{line}"
+
+
+def _name(entry: yaml.MappingNode) -> str | None:
+    named_by = _named_by(entry)
+    if named_by is None:
+        return None
+    return name_of_suite(entry.start_mark.line + 1) if _value(entry, "name") is None else str(named_by.value)
+
+
+def _named_by(entry: yaml.MappingNode) -> yaml.ScalarNode | None:
+    found = _value(entry, "name") or _value(entry, "asv")
+    return found if isinstance(found, yaml.ScalarNode) else None
 
 
 def _documents(text: str) -> list[yaml.Node]:

@@ -19,7 +19,7 @@ from curator_bench.errors import BenchError
 from curator_bench.files.codec import json_text
 
 if TYPE_CHECKING:
-    from curator_bench.calibration.proposals import Limit, Proposal
+    from curator_bench.calibration.proposals import Lacking, Limit, Proposal
     from curator_bench.calibration.yaml_edits import MatrixText
     from curator_bench.values import Matrix
 
@@ -149,8 +149,13 @@ def _notes(found: Sequence[Proposal]) -> Iterator[str]:
     ):
         if names := by_state[state]:
             yield f"{_listed(names)}: {text}"
-    if few := list(dict.fromkeys(_entries(one.limit) for one in found if one.state is State.TOO_FEW)):
-        yield f"{_listed(few)}: fewer than 30 runs are recorded, or the level is new; nothing is proposed"
+    few = [one.limit for one in found if one.state is State.TOO_FEW]
+    if alone := list(dict.fromkeys(_entries(limit) for limit in few if not limit.known)):
+        yield f"{_listed(alone)}: fewer than 30 runs are recorded, or the level is new; nothing is proposed"
+    for limit in few:
+        if limit.known:
+            lacking = _listed([f"{one.entry} ({_needed(one)})" for one in limit.lacking])
+            yield f"{_entries(limit)} {_named(limit)}: nothing is proposed until all have enough runs: {lacking}"
     for one in found:
         entries = {measured.entry for measured in one.limit.measured}
         machines = {measured.machine for measured in one.limit.measured}
@@ -164,6 +169,10 @@ def _notes(found: Sequence[Proposal]) -> Iterator[str]:
             yield f"{_entries(one.limit)} {_named(one.limit)}: for the present level, a regression of {_change(worse)}"
 
 
+def _needed(lacking: Lacking) -> str:
+    return f"{lacking.missing:,} more needed" if lacking.missing else "its level is new"
+
+
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     return ", ".join(names[:_MOST_SHOWN]) + more
@@ -172,19 +181,23 @@ def _listed(names: Sequence[str]) -> str:
 def _say_how_to_write(found: Sequence[Proposal]) -> None:
     if any(one.is_better and one.limit.written for one in found):
         tables.say("To write the proposed limits into the files: --write")
-    for line in _by_hand(found):
+    for line in by_hand(found):
         tables.say(line)
 
 
-def _by_hand(found: Sequence[Proposal]) -> Iterator[str]:
+def by_hand(found: Sequence[Proposal]) -> Iterator[str]:
     """Yield what `--write` does not write: new requirements, and limits that are not written as numbers."""
     for one in found:
         if one.is_better and one.limit.written is None:
-            what = f"- {{metric: {one.limit.metric}, {one.limit.key}: {one.text}}}"
-            place = (
-                "its requirements" if one.limit.now is None else "the place its limit comes from (a variable, an axis)"
-            )
-            yield f"{_entries(one.limit)}: write into {place}: {what}"
+            is_new = one.limit.now is None
+            place = "its requirements" if is_new else "the place its limit comes from (a variable, an axis, asv)"
+            yield f"{_entries(one.limit)}: write into {place}: {_line(one)}"
+
+
+def _line(one: Proposal) -> str:
+    """Return the limit as a line of a matrix."""
+    bound = f"{one.limit.key}: {one.text}"
+    return f"- {{metric: {one.limit.metric}, {bound}}}" if one.limit.metric else bound
 
 
 def _write(file: MatrixText, found: Sequence[Proposal], *, err: bool) -> None:
@@ -205,7 +218,7 @@ def _write(file: MatrixText, found: Sequence[Proposal], *, err: bool) -> None:
         before = tables.NOTHING if written.text is None else written.text
         what = f"{_entries(one.limit)} {_named(one.limit)}"
         tables.say(f"{file.path.name}:{written.spot.line}: {what}: {before} → {one.text}", err=err)
-    for line in _by_hand(found):
+    for line in by_hand(found):
         tables.say(line, err=err)
 
 
@@ -223,6 +236,7 @@ def _document(one: Proposal) -> dict[str, Any]:
         "catches": one.catches_now,
         "proposed": one.proposed,
         "proposed_catches": one.catches,
+        "too_few": [{"entry": lacking.entry, "missing_runs": lacking.missing} for lacking in limit.lacking],
         "measured": [
             {
                 "entry": measured.entry,

@@ -33,7 +33,12 @@ _OF_OTHERS = ("bmf", "github-action-benchmark")
 @db_option
 @click.option("--format", "form", type=click.Choice([*_TABLES, *_OF_OTHERS]), required=True)
 @scope_options
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="a file (default: standard output)")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    callback=lambda _context, _option, out: None if out == Path("-") else out,
+    help="a file (default, and `-`: standard output)",
+)
 def command(
     database: str,
     form: str,

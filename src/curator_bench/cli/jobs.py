@@ -18,6 +18,8 @@ from curator_bench.errors import BenchError
 if TYPE_CHECKING:
     from curator_bench.sharing.jobs import Job, Session, Unit
 
+_MOST_SHOWN = 10
+
 
 def _session_name(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
     from curator_bench.files.names import is_safe_name
@@ -37,8 +39,8 @@ def _session_name(_context: click.Context, _option: click.Parameter, name: str |
 @click.option(
     "--out", default="jobs", show_default=True, type=click.Path(path_type=Path), help="folder for the files of the jobs"
 )
-@click.option("--github", "form", flag_value="github", help="print the jobs as JSON, for strategy.matrix")
-@click.option("--gitlab", "form", flag_value="gitlab", help="print the jobs as YAML, for a child pipeline")
+@click.option("--github", is_flag=True, help="print the jobs as JSON, for strategy.matrix")
+@click.option("--gitlab", is_flag=True, help="print the jobs as YAML, for a child pipeline")
 @click.option("--shared", is_flag=True, help="all jobs write into one results directory, and take entries in turns")
 @click.option("--missing", is_flag=True, help="only what has no result in --session; exit code 1 if there is any")
 @overlay_option
@@ -53,7 +55,8 @@ def command(
     mark: str | None,
     session: str | None,
     out: Path,
-    form: str | None,
+    github: bool,
+    gitlab: bool,
     shared: bool,
     missing: bool,
     overlays: tuple[Path, ...],
@@ -72,6 +75,8 @@ def command(
     """
     from curator_bench.sharing import ci_jobs, jobs
 
+    if github and gitlab:
+        raise click.UsageError("--github and --gitlab cannot be used together")
     if shared and count is None:
         raise click.UsageError("--shared needs --count: there is no other way to know how many jobs take turns")
     matrices, modules = _files_in(files)
@@ -82,15 +87,15 @@ def command(
     asked = _session(session, database) if missing else _new_session(session)
     units = jobs.Benchmarks(entries, modules, Path.cwd()).units(database)
     if missing:
-        units = _say_missing(units, asked, database)
+        units = _say_missing(units, asked, database, out)
     limits = jobs.Limits(limit, set_up)
     made = jobs.shared(units, count, limits, out) if shared and count else jobs.divided(units, count, limits, out)
     options = _options(overlays, datasets, curator_repo, mark)
     jobs.write_jobs(made, out, asked, [*options, *(["--bench-resume=finished"] if shared else [])])
-    _say_unknown(units)
-    if form == "github":
+    _say_unknown(units, "number" if count and not shared else "timeouts")
+    if github:
         click.echo(ci_jobs.github_matrix(made))
-    elif form == "gitlab":
+    elif gitlab:
         click.echo(ci_jobs.gitlab_pipeline(made, asked.name), nl=False)
     elif made:
         _print(made, asked)
@@ -128,7 +133,7 @@ def _session(named: str | None, database: str) -> Session:
     return Session(found.name, found.uid)
 
 
-def _say_missing(units: Sequence[Unit], session: Session, database: str) -> list[Unit]:
+def _say_missing(units: Sequence[Unit], session: Session, database: str, out: Path) -> list[Unit]:
     from curator_bench.cli.databases import reading
     from curator_bench.sharing.jobs import missing
     from curator_bench.store.latest import latest_of_session
@@ -138,8 +143,10 @@ def _say_missing(units: Sequence[Unit], session: Session, database: str) -> list
     found = missing(units, {key: verdict for key, (_, verdict, _) in latest.items()})
     done = f"{len(units) - len(found)} of {tables.how_many(len(units), 'benchmark')}"
     tables.say(f"Session {session.name}: {done} are done", err=True)
-    for unit, why in found:
+    for unit, why in found[:_MOST_SHOWN]:
         tables.say(f"missing: {unit.name} ({why})", err=True)
+    if len(found) > _MOST_SHOWN:
+        tables.say(f"missing: {len(found) - _MOST_SHOWN:,} more; the files in {out} name all", err=True)
     return [unit for unit, _ in found]
 
 
@@ -151,26 +158,34 @@ def _options(overlays: Sequence[Path], datasets: Path | None, curator_repo: str 
     return said + (["-m", mark] if mark else [])
 
 
-def _say_unknown(units: Sequence[Unit]) -> None:
+def _say_unknown(units: Sequence[Unit], otherwise: str) -> None:
+    """Say which durations are not known; `otherwise` is what jobs are divided by if none is."""
     unknown = [unit.name for unit in units if not unit.is_recorded]
-    if unknown:
-        shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
-        what = tables.how_many(len(unknown), "benchmark has", "benchmarks have")
-        tables.say(
-            f"{what} no recorded duration: an entry counts by its timeout, a module as a minute ({shown})", err=True
-        )
+    if not unknown:
+        return
+    what = f"{tables.how_many(len(unknown), 'benchmark has', 'benchmarks have')} no recorded duration"
+    if len(unknown) == len(units):
+        tables.say(f"{what} yet, so they are divided by their {otherwise}; next time, by how long they took", err=True)
+        return
+    shown = ", ".join(map(tables.shortened, unknown[:3])) + (", …" if len(unknown) > 3 else "")
+    tables.say(f"{what}: an entry counts by its timeout, a module as a minute ({shown})", err=True)
 
 
 def _print(jobs: Sequence[Job], session: Session) -> None:
     rows = [
-        (
-            job.file,
-            f"{len(job.units):,}",
-            tables.seconds(job.seconds),
-            tables.seconds(job.timeout_s),
-            max(job.units, key=lambda unit: unit.seconds).name,
-        )
-        for job in jobs
+        (job.file, f"{len(job.units):,}", _takes(job), tables.seconds(job.timeout_s), _longest(job)) for job in jobs
     ]
     tables.print_table(tables.columns("JOB", ">BENCHMARKS", ">TAKES", ">TIMEOUT", "LONGEST"), rows)
     tables.say(f"Run them: pytest @{jobs[0].file} --benchmark    (session {session.name})")
+
+
+def _takes(job: Job) -> str:
+    """Return how long a job takes, as far as that is known."""
+    unknown = len(job.units) - len(job.recorded)
+    if not job.recorded:
+        return "not known"
+    return tables.seconds(job.seconds) + (f" + {unknown:,} not known" if unknown else "")
+
+
+def _longest(job: Job) -> str:
+    return max(job.recorded, key=lambda unit: unit.seconds).name if job.recorded else tables.NOTHING

@@ -9,7 +9,6 @@ from curator_bench.values import Stage, StageKind
 from curator_bench.words import readable_bytes
 
 _MOST_ROWS = 20
-_LONGEST_NAME = 60
 _HEADS = ("STAGE", "KIND", ">COUNT", ">WORKER-SECONDS", ">SHARE", ">ACTIVE", ">WAITING", ">HELD BACK", ">IN", ">OUT")
 
 
@@ -33,7 +32,7 @@ def _says_anything(rows: Sequence[Sequence[str]], place: int) -> bool:
 def _row(stage: Stage, total: float) -> list[str]:
     share = f"{100 * stage.executing_s / total:.0f} %" if stage.executing_s is not None and total else tables.NOTHING
     return [
-        _shortened(stage.name),
+        tables.shortened(stage.name),
         str(stage.kind),
         tables.number(stage.count),
         tables.seconds(stage.executing_s),
@@ -56,12 +55,6 @@ def _notes(stage: Stage) -> list[str]:
         "waits unknown": stage.waits_missing if stage.kind is not StageKind.STEP else 0,
     }
     return [f"{count:,} {what}" for what, count in counts.items() if count]
-
-
-def _shortened(name: str) -> str:
-    """Return a name of fused operators with its middle left out if it is long."""
-    half = _LONGEST_NAME // 2
-    return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _bytes(count: int | None) -> str:

@@ -21,6 +21,8 @@ _STYLES = {str(Verdict.PASSED): "green", str(Verdict.SKIPPED): "yellow", "runnin
 }
 _STYLES |= {"regression": "red", "improvement": "green", "inconclusive": "yellow", "drift": "red"}
 
+_LONGEST_NAME = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -87,6 +89,12 @@ def seconds(duration: float | None) -> str:
 
 def commit(sha: str | None, *, dirty: bool | None = False) -> str:
     return f"{sha[:8]}{'+' if dirty else ''}" if sha else NOTHING
+
+
+def shortened(name: str) -> str:
+    """Return a name with its middle left out if it is long."""
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def share(fraction: float) -> str:

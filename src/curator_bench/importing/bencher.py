@@ -12,6 +12,7 @@ from typing import Any
 
 from curator_bench.errors import Mistake
 from curator_bench.importing.found_runs import Found, FoundRun, document_of, is_number, stable_uid, written_at
+from curator_bench.metric_names import is_secondary
 from curator_bench.store.records import RunEnd, RunStart, SessionRecord, StoredRun
 from curator_bench.values import Place, Scalar, Verdict
 
@@ -64,7 +65,7 @@ def text_of(runs: Iterable[StoredRun]) -> str:
 
 
 def _measures(metrics: Mapping[str, Scalar]) -> dict[str, dict[str, float]]:
-    """Return the numbers by measure. Those that belong to another one are its lower and upper values."""
+    """Return the numbers that are shown by measure. Those that belong to another one are its lower and upper values."""
     numbers = {name: value for name, value in metrics.items() if is_number(value) and abs(value) < float("inf")}
     found: dict[str, dict[str, float]] = {}
     ends = set()
@@ -75,4 +76,4 @@ def _measures(metrics: Mapping[str, Scalar]) -> dict[str, dict[str, float]]:
                 if (own := f"{name}_{suffix}") in numbers and end not in found[name]:
                     found[name][end] = numbers[own]
                     ends.add(own)
-    return {name: measure for name, measure in found.items() if name not in ends}
+    return {name: measure for name, measure in found.items() if name not in ends and not is_secondary(name, numbers)}

@@ -31,6 +31,14 @@ bench-jobs-report:
 pages:
   extends: .bench-jobs-pages
 """
+_NOTHING_TO_DO = """\
+# Written by `curator-bench jobs --gitlab`.
+bench-nothing-to-do:
+  variables:
+    GIT_STRATEGY: none
+  script:
+    - echo "Every benchmark has a result"
+"""
 
 
 def github_matrix(jobs: Sequence[Job]) -> str:
@@ -44,7 +52,12 @@ def github_matrix(jobs: Sequence[Job]) -> str:
 
 
 def gitlab_pipeline(jobs: Sequence[Job], session: str) -> str:
-    """Return the jobs as the YAML of a child pipeline. There, all jobs of a matrix have one timeout."""
+    """Return the jobs as the YAML of a child pipeline. There, all jobs of a matrix have one timeout.
+
+    GitLab refuses a pipeline or a matrix without jobs: if there are none, one job says so.
+    """
+    if not jobs:
+        return _NOTHING_TO_DO
     _refuse_too_many(jobs, _MOST_OF_GITLAB, "GitLab")
     lines = [f'      - {{BENCH_JOB: "{job.number}", BENCH_ARGUMENTS: {_quoted(job.file)}}}' for job in jobs]
     minutes = max(map(_minutes, jobs), default=1)

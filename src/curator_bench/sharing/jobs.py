@@ -79,9 +79,13 @@ class Job:
     units: tuple[Unit, ...]
     file: str
     seconds: float
-    """How long its benchmarks take."""
+    """How long its benchmarks take whose durations are recorded."""
     timeout_s: float
     """For the CI system: after so long, something other than a benchmark hangs."""
+
+    @property
+    def recorded(self) -> list[Unit]:
+        return [unit for unit in self.units if unit.is_recorded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +139,13 @@ class Benchmarks:
 
 
 def divided(units: Sequence[Unit], count: int | None, limits: Limits, folder: Path) -> list[Job]:
-    """Divide into `count` jobs, or into as few as their limit allows. Raises BenchError if they exceed it."""
+    """Divide into `count` jobs, or into as few as their limit allows. Raises BenchError if they exceed it.
+
+    If no duration is known, `count` jobs have equally many: timeouts differ more than what benchmarks take.
+    """
     _refuse_too_long(units, limits)
-    seconds = [min(unit.seconds, limits.measuring_s) for unit in units]
+    is_known = any(unit.is_recorded for unit in units) or not count
+    seconds = [min(unit.seconds, limits.measuring_s) if is_known else 1.0 for unit in units]
     shares = scheduling.divide(seconds, count) if count else scheduling.fewest_shares(seconds, limits.measuring_s)
     recorded = [unit.seconds if unit.is_recorded else 0.0 for unit in units]  # timeouts are seldom reached
     longest = max((sum(recorded[place] for place in share) for share in shares), default=0.0)
@@ -160,7 +168,7 @@ def shared(units: Sequence[Unit], count: int, limits: Limits, folder: Path) -> l
 
 
 def _job(number: int, units: tuple[Unit, ...], limits: Limits, file: Path) -> Job:
-    seconds = sum(unit.seconds for unit in units)
+    seconds = sum(unit.seconds for unit in units if unit.is_recorded)
     return Job(number, units, file.as_posix(), seconds, limits.timeout_s(units))
 
 

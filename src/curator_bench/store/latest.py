@@ -1,10 +1,11 @@
-"""The newest run of each entry in one session."""
+"""The newest run of each entry in one session, and the entries that were skipped."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, select
 
 from curator_bench.store.tables import RUNS, SESSIONS
+from curator_bench.values import Verdict
 
 
 def latest_of_session(
@@ -19,3 +20,9 @@ def latest_of_session(
     )
     found = connection.execute(of_session.order_by(RUNS.c.start, RUNS.c.id))
     return {(path, name): (uid, verdict, definition) for path, name, uid, verdict, definition in found}
+
+
+def ever_skipped(connection: Connection) -> set[tuple[str, str]]:
+    """Name and path of the entries that have been skipped."""
+    found = connection.execute(select(RUNS.c.name, RUNS.c.path).where(RUNS.c.verdict == Verdict.SKIPPED).distinct())
+    return {(name, path) for name, path in found}
