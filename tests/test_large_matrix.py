@@ -27,7 +27,7 @@ def test_garbage_collection_rests_while_a_large_matrix_is_collected(
     result = pytester.run(sys.executable, "-m", "pytest", "--collect-only", "-q", "-s", "matrix.yaml")
     assert result.ret == 0
     assert f"while collecting: {not rests}" in result.outlines
-    assert f"afterwards: True set aside: {rests}" in result.outlines
+    assert "afterwards: True set aside: True" in result.outlines
 
 
 def test_it_stays_off_for_who_has_switched_it_off(pytester: pytest.Pytester) -> None:

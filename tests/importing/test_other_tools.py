@@ -97,7 +97,9 @@ def test_imported_runs_continue_the_entries_that_run_the_benchmarks_now(tmp_path
     written(tmp_path, json.dumps({**said, "machine": "here"}), "now.jsonl")
     command(tmp_path, "import", "now.jsonl", "--db", "x.db")
     command(tmp_path, "import", "results", "--db", "x.db")
-    told = command(tmp_path, "import", "results", "--continues", "asv_matrix.yaml", "--machine", "rig", "--db", "x.db")
+    told = command(
+        tmp_path, "import", "results", "--continues", "asv_matrix.yaml", "--from-machine", "rig", "--db", "x.db"
+    )
     assert "without an entry in asv_matrix.yaml, so by themselves: sorting." in told
     shown = json.loads(command(tmp_path, "history", name, "--json", "--db", "x.db"))
     assert [(one["path"], len(one["runs"])) for one in shown["entries"]] == [
@@ -108,7 +110,7 @@ def test_imported_runs_continue_the_entries_that_run_the_benchmarks_now(tmp_path
     assert "0 runs added" in again
     for words, problem in (
         (("--continues", "asv_matrx.yaml"), "did you mean"),
-        (("--continues", "asv_matrix.yaml", "--machine", "rag"), "no run is of the machine 'rag'; found: rig"),
+        (("--continues", "asv_matrix.yaml", "--from-machine", "rag"), "no run is of the machine 'rag'; found: rig"),
     ):
         done = warm.run("curator-bench", "import", "results", *words, "--db", "x.db", cwd=tmp_path)
         assert (done.returncode, problem in done.stderr) == (1, True), done.stderr

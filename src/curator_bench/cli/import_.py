@@ -30,10 +30,13 @@ _COUNTED_AT_ONCE = 100
     "--continues", "path", metavar="PATH", help="these are earlier runs of the entries of this file: one history"
 )
 @click.option(
-    "--machine", metavar="NAME", help="with --continues: the runs of this machine, which is that of PATH's runs"
+    "--from-machine",
+    "machine",
+    metavar="NAME",
+    help="with --continues: the runs of this machine, which is that of PATH's runs",
 )
 @db_option
-def command(files: tuple[str, ...], path: str | None, machine: str | None, database: str) -> None:
+def command(files: tuple[str, ...], path: str | None, from_machine: str | None, database: str) -> None:
     """Add the runs in FILES to the database. Importing a file again adds nothing.
 
     A file may be unrecorded.jsonl or results.jsonl of a session, the output of the sink jsonl or of `curator-bench
@@ -47,13 +50,13 @@ def command(files: tuple[str, ...], path: str | None, machine: str | None, datab
     """
     from curator_bench.importing.importer import Importer
 
-    if machine and not path:
-        raise click.UsageError("--machine goes with --continues")
+    if from_machine and not path:
+        raise click.UsageError("--from-machine goes with --continues")
     sources = [find(file) if is_store(file) else (Path(file), import_files.form(Path(file), file)) for file in files]
     mistakes: list[Mistake] = []
     with writing(database) as opened, _told_if_interrupted():
         importer = Importer(opened)
-        continued = _continued(opened, path, machine)
+        continued = _continued(opened, path, from_machine)
         for source in sources:
             if isinstance(source, Stored):
                 what = f"{source.shown} ({tables.how_many(len(source.names), 'file')})"

@@ -7,15 +7,14 @@ functions.
 from __future__ import annotations
 
 import functools
-import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from curator_bench import garbage
 from curator_bench.collection.matrix_files import SUFFIXES, files_below, is_matrix
 from curator_bench.errors import BenchError
 from curator_bench.options.settings import Settings, read_settings
@@ -215,7 +214,7 @@ def _handed_over(handed: bytes) -> Benchmarks:
 def _load(settings: Settings, files: list[Path]) -> Matrix:
     from curator_bench.matrix import load
 
-    with garbage_may_wait():
+    with garbage.left_alone():
         return load(_request(settings, files))
 
 
@@ -242,18 +241,6 @@ def _check_names(wanted: tuple[str, ...], entries: tuple[Entry, ...]) -> None:
     if unknown:
         names = ", ".join(sorted({entry.name for entry in entries})) or "none"
         raise BenchError(f"--bench-entries: no entry {', '.join(unknown)}; there are: {names}")
-
-
-@contextmanager
-def garbage_may_wait() -> Iterator[None]:
-    """Switch the garbage collector off. It would search ever more objects, and find no garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def find_matrices(session: pytest.Session, settings: Settings) -> list[Path]:

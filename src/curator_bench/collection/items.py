@@ -6,7 +6,6 @@ functions.
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
 import types
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from curator_bench.collection.benchmarks import BENCHMARKS, garbage_may_wait
+from curator_bench import garbage
+from curator_bench.collection.benchmarks import BENCHMARKS
 from curator_bench.collection.matrix_files import SUFFIXES
 from curator_bench.errors import BenchError
 from curator_bench.options.settings import Settings
@@ -40,12 +40,12 @@ def collecting(config: pytest.Config) -> Iterator[None]:
     Collected items live until the end, so the collector is told to ignore them afterwards.
     """
     loaded = config.stash[BENCHMARKS].loaded
-    if loaded is None or len(loaded.entries) < _MANY_ENTRIES or not gc.isenabled():
+    if loaded is None or len(loaded.entries) < _MANY_ENTRIES:
         yield
         return
-    with garbage_may_wait():
+    with garbage.left_alone():
         yield
-    gc.freeze()
+    garbage.keep_what_is_there()
 
 
 def collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
