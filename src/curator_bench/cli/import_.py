@@ -30,10 +30,7 @@ _COUNTED_AT_ONCE = 100
     "--continues", "path", metavar="PATH", help="these are earlier runs of the entries of this file: one history"
 )
 @click.option(
-    "--from-machine",
-    "machine",
-    metavar="NAME",
-    help="with --continues: the runs of this machine, which is that of PATH's runs",
+    "--from-machine", metavar="NAME", help="with --continues: only the runs of this machine, on which PATH's runs were"
 )
 @db_option
 def command(files: tuple[str, ...], path: str | None, from_machine: str | None, database: str) -> None:
