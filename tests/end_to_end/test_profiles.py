@@ -113,7 +113,7 @@ def test_a_profiler_that_is_unknown_or_not_installed_is_a_usage_error(project: P
         "own.py", "from curator_bench import Profiler\nclass Paid(Profiler):\n    missing = lambda: 'buy it'\n"
     )
     missing = project.outcome(project.start("--bench-profile", "own:Paid", PYTHONPATH=str(project.folder)))
-    assert (missing.code, missing.has("ERROR: --bench-profile own:Paid: buy it")) == (4, True)
+    assert (missing.code, missing.has("ERROR: the profiler own:Paid cannot be used: buy it")) == (4, True)
     wrong = project.run("--bench-profile", "py-spy", "-obench_profile_on=sometimes")
     assert (wrong.code, wrong.has("expected always or regression")) == (4, True)
     assert not project.session_dir.exists()
