@@ -16,15 +16,20 @@ _OF_ROUNDS = frozenset(
     ]
 )
 """Further statistics of pytest-benchmark's rounds, beside `median_s`."""
+_OF_SAMPLES = ("_ci_99_a", "_ci_99_b", "_q_25", "_q_75", "_number", "_repeat")
+"""Endings of asv's statistics of the samples of a metric."""
 
 
 def is_secondary(name: str, metrics: Container[str]) -> bool:
-    """True for bookkeeping and what the machine did, and for the spread of repeats, rounds or tasks with a metric."""
+    """True for bookkeeping and what the machine did, and for statistics of repeats, rounds, samples or tasks."""
     base, _, ending = name.rpartition("_")
     is_spread = ending in SPREAD and all(each in metrics for each in (base, f"{base}_min", f"{base}_max"))
     is_of_tasks = ending == "std" and f"{base}_mean" in metrics
     is_of_rounds = name in _OF_ROUNDS and "median_s" in metrics and "rounds" in metrics
-    return is_spread or is_of_tasks or is_of_rounds or name in BOOKKEEPING or name.startswith(MACHINE)
+    sampled = next((name.removesuffix(ending) for ending in _OF_SAMPLES if name.endswith(ending)), None)
+    is_of_samples = sampled in metrics and f"{sampled}_number" in metrics and f"{sampled}_repeat" in metrics
+    is_statistic = is_spread or is_of_tasks or is_of_rounds or is_of_samples
+    return is_statistic or name in BOOKKEEPING or name.startswith(MACHINE)
 
 
 def in_order(names: Iterable[str], first: Sequence[str]) -> list[str]:

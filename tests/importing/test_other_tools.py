@@ -24,6 +24,7 @@ from curator_bench.importing import bencher
 from curator_bench.importing.formats import format_of
 from curator_bench.importing.found_runs import FoundRun
 from curator_bench.importing.importer import Importer
+from curator_bench.metric_names import in_order
 from curator_bench.repeats import combine
 from curator_bench.store.records import StoredRun
 from curator_bench.values import Verdict
@@ -90,6 +91,13 @@ def test_asvs_results_are_runs_by_parameters_in_the_order_of_commits() -> None:
     assert found["sorting.Sorting.track_first[1000-random]"].end.metrics == {"value": 852}
 
 
+def test_asvs_statistics_of_samples_are_not_judged() -> None:
+    found, _ = read(next(ASV.glob("rig/ce*.json")))
+    metrics = found["sorting.Sorting.time_sort[1000-random]"].end.metrics
+    assert {"time_s_number", "time_s_q_25"} <= metrics.keys()
+    assert in_order(metrics, []) == ["time_s"]
+
+
 def test_imported_runs_continue_the_entries_that_run_the_benchmarks_now(tmp_path: Path) -> None:
     shutil.copytree(ASV, tmp_path / "results")
     name = "sorting.Sorting.time_sort[1000-random]"
@@ -106,7 +114,8 @@ def test_imported_runs_continue_the_entries_that_run_the_benchmarks_now(tmp_path
         ("asv_matrix.yaml", 3),
         ("virtualenv-py3.11", 2),
     ]
-    again = command(tmp_path, "import", "results", "--continues", "asv_matrix.yaml", "--db", "x.db")
+    (tmp_path / "asv_matrix.yaml").touch()
+    again = command(tmp_path, "import", "results", "--continues", "./asv_matrix.yaml", "--db", "x.db")
     assert "0 runs added" in again
     for words, problem in (
         (("--continues", "asv_matrx.yaml"), "did you mean"),

@@ -158,6 +158,11 @@ def test_many_that_are_missing_are_counted_and_long_names_are_short(project: Pat
     assert "15.0 s + 12 not known" in done.stdout
     (said,) = [line for line in done.stderr.splitlines() if "12 benchmarks have no recorded duration:" in line]
     assert len(said) < 320
+    assert command("jobs", "benchmarks", "--session", "night", "--count", "2", cwd=project).returncode == 0
+    of_night = [file.read_text() for file in sorted((project / "jobs").iterdir())]
+    refused = command("jobs", *words, "--missing", cwd=project)
+    assert (refused.returncode, "jobs has jobs of another session: name another folder" in refused.stderr) == (2, True)
+    assert [file.read_text() for file in sorted((project / "jobs").iterdir())] == of_night
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,12 @@ def _counted(found: Iterable[Found], tell: Callable[[int, int | None], None]) ->
 def _continued(opened: Database, path: str | None, machine: str | None) -> Continued | None:
     """Return the entries of a file whose earlier runs are imported; None without --continues."""
     from curator_bench.importing.continued import Continued
+    from curator_bench.options.rootdir import project_of
     from curator_bench.store.queries import newest_runs_of_file
 
     if path is None:
         return None
+    if Path(path).is_file():  # else it may be a file that is gone, by the name that is recorded
+        path = project_of([Path(path)], Path.cwd()).name_of(path)
     with opened.reading() as connection:
         return Continued(path, newest_runs_of_file(connection, path), machine)

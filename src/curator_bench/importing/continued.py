@@ -29,7 +29,7 @@ class Continued:
         self.machines |= {machine_of(one) for one in everything if isinstance(one, FoundRun)} - {None}
         if self.machine is None and len(self.machines) > 1:
             raise BenchError(
-                f"these are runs of several machines: {self._named}; name the one of {self.path} by --machine"
+                f"these are runs of several machines: {self._named}; name the one of {self.path} by --from-machine"
             )
         for one in everything:
             if not isinstance(one, FoundRun):

@@ -172,13 +172,22 @@ def _job(number: int, units: tuple[Unit, ...], limits: Limits, file: Path) -> Jo
     return Job(number, units, file.as_posix(), seconds, limits.timeout_s(units))
 
 
-def write_jobs(jobs: Sequence[Job], folder: Path, session: Session, options: Sequence[str]) -> None:
-    """Write the files of the jobs into a folder, and remove those of an earlier plan."""
+def write_jobs(
+    jobs: Sequence[Job], folder: Path, session: Session, options: Sequence[str], *, is_rest: bool = False
+) -> None:
+    """Write the files of the jobs into a folder, and remove those of an earlier plan.
+
+    The rest of a session replaces no plan of another one. Raises BenchError if that is there.
+    """
+    own = f"{_FIRST_ARGUMENT}{session.name}\n".encode()
     options = [f"{_FIRST_ARGUMENT}{session.name}", f"--bench-session-uid={session.uid}", *options]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in (*folder.glob("job-*.txt"), *folder.glob(_SHARED)):
-            if safe_files.read_bytes(old).startswith(_FIRST_ARGUMENT.encode()):
+            content = safe_files.read_bytes(old)
+            if is_rest and not content.startswith(own):
+                raise BenchError(f"{folder} has jobs of another session: name another folder by --out")
+            if content.startswith(_FIRST_ARGUMENT.encode()):
                 old.unlink()
         for file, job in {job.file: job for job in jobs}.items():
             lines = [*options, *(unit.nodeid for unit in job.units)]
