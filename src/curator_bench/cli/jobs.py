@@ -92,8 +92,7 @@ def command(
     made = jobs.shared(units, count, limits, out) if shared and count else jobs.divided(units, count, limits, out)
     options = _options(overlays, datasets, curator_repo, mark)
     resumes = ["--bench-resume=finished"] if shared else []
-    if made or not missing:
-        jobs.write_jobs(made, out, asked, [*options, *resumes], is_rest=missing)
+    jobs.write_jobs(made, out, asked, [*options, *resumes], is_rest=missing)
     _say_unknown(units, "number" if count and not shared else "timeouts")
     if github:
         click.echo(ci_jobs.github_matrix(made))

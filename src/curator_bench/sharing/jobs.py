@@ -185,9 +185,9 @@ def write_jobs(
         folder.mkdir(parents=True, exist_ok=True)
         for old in (*folder.glob("job-*.txt"), *folder.glob(_SHARED)):
             content = safe_files.read_bytes(old)
-            if is_rest and not content.startswith(own):
+            if is_rest and jobs and not content.startswith(own):
                 raise BenchError(f"{folder} has jobs of another session: name another folder by --out")
-            if content.startswith(_FIRST_ARGUMENT.encode()):
+            if content.startswith(own if is_rest else _FIRST_ARGUMENT.encode()):
                 old.unlink()
         for file, job in {job.file: job for job in jobs}.items():
             lines = [*options, *(unit.nodeid for unit in job.units)]
