@@ -223,6 +223,10 @@ def test_after_two_nights_the_guilty_commit_is_in_an_issue(tmp_path: Path, githu
     again = watch()
     assert (again.returncode, "measuring" in again.stderr, len(github.issues)) == (0, False, 1)
     assert "nothing new" in again.stderr
+    dry = watch("--dry-run")
+    assert (dry.returncode, dry.stdout) == (0, ""), "the issue that is there is read"
+    assert "dry run: " in dry.stderr
+    assert "nothing new" in dry.stderr
     github.issues.clear()
     (repository.folder / "package.py").write_text("changed by hand\n")
     refused = watch()

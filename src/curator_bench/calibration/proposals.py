@@ -46,7 +46,7 @@ _MOST_DIGITS = 15
 
 
 class State(StrEnum):
-    """How a limit is at present."""
+    """The state of a limit at present."""
 
     FITS = "fits"
     LOOSE = "loose"
@@ -71,7 +71,7 @@ class Measured:
     scatter: Scatter | None
     """None if there are too few runs."""
     worse: float | None = None
-    """How much worse the present level is than the one before, as a fraction, if that is not long ago."""
+    """The fraction by which the present level is worse than the one before, if that is not long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Lacking:
 
     entry: str
     missing: int
-    """How many runs more it takes; 0 if there are enough, but its level is new."""
+    """The number of further runs it takes; 0 if there are enough, but its level is new."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _Path: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a number stands, from character `start` to `end` of a text, or where one may be added."""
+    """The place of a number, from character `start` to `end` of a text, or a place where one may be added."""
 
     start: int
     end: int

@@ -48,7 +48,7 @@ def findings_of(connection: Connection, steps: Sequence[RecordedStep]) -> list[R
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How the dashboard tells the parts of findings."""
+    """The functions by which the dashboard tells the parts of findings."""
 
     step: Callable[[RecordedStep], StepFacts]
     point: Callable[[RunPlace], PointFacts]

@@ -23,6 +23,7 @@ from curator_bench.errors import BenchError
 if TYPE_CHECKING:
     from curator_bench.causes.judged_history import JudgedHistory
     from curator_bench.sharing.issue_texts import Surroundings
+    from curator_bench.sharing.issues import Tracker
     from curator_bench.sharing.working_copy import WorkingCopy
 
 
@@ -73,13 +74,12 @@ def command(
     The exit code is 0 also if some regressions wait for the next call, and 1 if one could not be bisected.
     """
     from curator_bench.hunting.children import Stopped, scratch_folder, stoppable
-    from curator_bench.sharing.issues import Tracker, tracker_of
+    from curator_bench.sharing.issues import tracker_of
     from curator_bench.sharing.measured_causes import Bisector, not_measured
-    from curator_bench.sharing.printed_issues import PrintedIssues
     from curator_bench.sharing.watching import Watch
     from curator_bench.sharing.working_copy import WorkingCopy
 
-    tracker: Tracker = PrintedIssues(click.echo) if dry_run else tracker_of(os.environ)
+    tracker = _printed() if dry_run else tracker_of(os.environ)
     deadline = math.inf if budget is None else time.monotonic() + budget
     options = ("--install", install) if install else ()
     with scratch_folder() if dry_run else nullcontext(work) as folder:
@@ -92,15 +92,29 @@ def command(
         look_into = not_measured if dry_run else bisector.look_into
         try:
             with stoppable():
-                waiting = Watch(tracker, look_into, around, most, tell).run(judged)
+                waiting = Watch(tracker, look_into, around, most, _told_dry if dry_run else tell).run(judged)
         except Stopped as stopped:
-            copy.add()
+            if not dry_run:
+                copy.add()
             tell(f"{stopped}; the same command continues")
             sys.exit(stopped.exit_code)
     if waiting and not dry_run:
         tell(f"{tables.how_many(waiting, 'regression waits', 'regressions wait')} for the next time")
     if bisector.failed:
         raise BenchError(f"not bisected, and without an issue: {', '.join(bisector.failed)}; the lines above say why")
+
+
+def _printed() -> Tracker:
+    """Return a tracker that prints. In a job it reads the issues that are there."""
+    from curator_bench.sharing.issues import tracker_of
+    from curator_bench.sharing.printed_issues import PrintedIssues
+
+    is_job = any(os.environ.get(name) for name in ("GITHUB_REPOSITORY", "CI_PROJECT_ID"))
+    return PrintedIssues(click.echo, tracker_of(os.environ) if is_job else None)
+
+
+def _told_dry(text: str) -> None:
+    tell(f"dry run: {text}")
 
 
 def _read(

@@ -47,7 +47,7 @@ class _Suite(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Where a result belongs that we wrote."""
+    """The place of a result that we wrote."""
 
     uid: str
     path: str

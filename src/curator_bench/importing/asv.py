@@ -104,7 +104,7 @@ def read(path: Path) -> Iterator[Found]:
 
 
 class _Context:
-    """What all results of a file share."""
+    """The facts that all results of a file share."""
 
     def __init__(self, document: Mapping[str, Any], commit: str, moment: datetime, machine: Mapping[str, Any]) -> None:
         self._document, self._commit, self._moment = document, commit, moment

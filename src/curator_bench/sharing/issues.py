@@ -15,7 +15,7 @@ from curator_bench.sharing.code_hosts import Environment, GitHubRepository, GitL
 from curator_bench.sharing.places import hidden
 
 LABEL = "curator-bench"
-"""Of all our issues, by which they are found again."""
+"""The label of all our issues, by which they are found again."""
 _MARK = re.compile(r"<!-- curator-bench finding (\{.*\}) -->")
 
 

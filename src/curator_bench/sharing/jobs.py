@@ -42,7 +42,7 @@ class Unit:
     path: str
     """Its file, as the database names it."""
     seconds: float
-    """How long it takes: its recorded duration, or its timeout if none is recorded."""
+    """The time it takes: its recorded duration, or its timeout if none is recorded."""
     is_recorded: bool
     longest_s: float
     """Seconds after which it has been ended for certain."""
@@ -56,7 +56,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a job may take, and what of that is no benchmark."""
+    """The longest time of a job, and the part of it that is no benchmark."""
 
     job_s: float
     set_up_s: float

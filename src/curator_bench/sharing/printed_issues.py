@@ -1,34 +1,35 @@
-"""Prints the issues that would be opened."""
+"""Prints what would be written into issues."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from curator_bench.sharing.issues import Draft, Issue
+from curator_bench.sharing.issues import Draft, Issue, Tracker
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedIssues:
-    """A tracker that has no issues, and prints each that is created."""
+    """A tracker that is only read, if there is one, and whose changes are printed."""
 
     say: Callable[[str], None]
-    shown: str = "no issues"
-    may: str = ""
+    of: Tracker | None = None
+    shown: str = "the issues"
+    may: str = "the token must be allowed to read them"
     longest: int = 65_536
 
     def author(self) -> str:
-        return ""
+        return self.of.author() if self.of else ""
 
     def issues(self) -> Iterator[Issue]:
-        yield from ()
+        yield from self.of.issues() if self.of else ()
 
     def create(self, draft: Draft) -> str:
         self.say(f"# {draft.title}\n\n{draft.body}\n")
-        return "printed, not opened"
+        return "that would be new"
 
     def update(self, issue: Issue, draft: Draft, *, is_open: bool) -> None:
-        raise NotImplementedError("there is none to update")
+        self.say(f"# {issue.url}{'' if is_open else ' would be closed'}\n\n{draft.body}\n")
 
     def comment(self, issue: Issue, text: str) -> None:
-        raise NotImplementedError("there is none to comment on")
+        self.say(f"Comment on {issue.url}: {text}\n")
